@@ -1,7 +1,7 @@
 """Exceptions of theorykit, and the checks of numbers that every public function applies to its arguments.
 
-Bad input raises ``ValueError`` or ``TypeError`` naming argument, value and allowed range; what goes wrong later
-(deriving, generating code, converging) has a class of its own, below :class:`TheorykitError`.
+Bad input raises ``ValueError`` or ``TypeError`` naming argument, value and allowed range; what goes wrong
+later (deriving, generating code, converging) has a class of its own, below :class:`TheorykitError`.
 """
 
 from __future__ import annotations
@@ -87,16 +87,24 @@ class ConvergenceError(TheorykitError, RuntimeError):
 
     @classmethod
     def not_reached(
-        cls, what: str, *, residual: float, tolerance: float, steps: int, start: Any, advice: str, last: Any = None
+        cls,
+        what: str,
+        *,
+        residual: float,
+        tolerance: float,
+        steps: int,
+        start: Any,
+        advice: str,
+        last: Any = None,
     ) -> ConvergenceError:
-        """The usual message: ``what`` not reached, by how much, after how many steps, from where, what to try.
+        """What was not reached, by how much, after how many steps, from where, and what to try.
 
         Examples
         --------
         >>> error = ConvergenceError.not_reached("fixed point", residual=3e-4, tolerance=1e-8, steps=2000,
         ...                                      start="uninformed", advice="raise max_steps or damping")
-        >>> print(error)
-        fixed point not reached: residual 0.0003 > 1e-08 after 2000 steps from start 'uninformed'; raise max_steps or damping
+        >>> print(error)  # doctest: +ELLIPSIS
+        fixed point not reached: residual 0.0003 > 1e-08 after 2000 steps from start 'uninformed'; raise ...
         """
         message = (
             f"{what} not reached: residual {residual:.3g} > {tolerance:.3g} after {steps} steps "
@@ -108,14 +116,18 @@ class ConvergenceError(TheorykitError, RuntimeError):
 def _interval(low: float | None, high: float | None, low_open: bool, high_open: bool, allow_inf: bool) -> str:
     left = "(" if low_open or (low is None and not allow_inf) else "["
     right = ")" if high_open or ((high is None or math.isinf(high)) and not allow_inf) else "]"
-    return f"{left}{'-inf' if low is None else format(low, 'g')}, {'inf' if high is None else format(high, 'g')}{right}"
+    return f"{left}{-math.inf if low is None else low:g}, {math.inf if high is None else high:g}{right}"
 
 
-def _scalar(value: object) -> object:
+def _scalar(value: Any) -> Any:
     """Unwrap NumPy scalars and 0-d arrays (anything of shape ``()``) to the number inside."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()
     return value
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def require_real(
@@ -158,7 +170,7 @@ def require_real(
     """
     allowed = f"{name} must be a real number in {_interval(low, high, low_open, high_open, allow_inf)}"
     number = _scalar(value)
-    if isinstance(number, bool) or not isinstance(number, numbers.Real):
+    if not _is_real(number):
         raise TypeError(f"{allowed}, got {value!r} ({type(value).__name__})")
     try:
         result = float(number)
@@ -194,9 +206,9 @@ def require_integer(name: str, value: Any, low: int | None = None, high: int | N
     right = "inf)" if high is None else f"{high}]"
     allowed = f"{name} must be an integer in {left}, {right}"
     number = _scalar(value)
-    if isinstance(number, bool) or not isinstance(number, numbers.Real):
+    if not _is_real(number):
         raise TypeError(f"{allowed}, got {value!r} ({type(value).__name__})")
-    if not math.isfinite(number) or number != int(number):
+    if not math.isfinite(number) or number != math.floor(number):
         raise ValueError(f"{allowed}, got {number!r}")
     result = int(number)
     if (low is not None and result < low) or (high is not None and result > high):

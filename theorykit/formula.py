@@ -1,8 +1,8 @@
 """Formulas of one variable, read from text by walking a syntax tree; never evaluated as Python.
 
-The language: numbers (integer ratios exact), ``+ - * / **``, parentheses, ``pi``, and ``exp log sqrt sin cos tan
-sinh cosh tanh erf erfc abs sign min max relu softplus sigmoid gelu silu Phi``.  Here ``Phi`` is the normal
-distribution function, gelu(x) = x Phi(x), silu(x) = x sigmoid(x), softplus(x) = log(1 + exp(x)).
+The language: numbers (integer ratios exact), ``+ - * / **``, parentheses, ``pi``, and ``exp log sqrt sin cos
+tan sinh cosh tanh erf erfc abs sign min max relu softplus sigmoid gelu silu Phi``.  Here ``Phi`` is the
+distribution function of the standard normal law, gelu(x) = x Phi(x), silu(x) = x sigmoid(x), softplus(x) = log(1 + exp(x)).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Formula:
 
         Notes
         -----
-        Integer ratios are exact, decimal literals are the doubles they denote, named activations are written out:
+        Integer ratios are exact, decimal literals are the doubles they denote, activations are written out:
         relu(x) = Max(x, 0), softplus(x) = log(1 + exp(x)), sigmoid(x) = 1/(1 + exp(-x)),
         Phi(x) = erfc(-x/sqrt(2))/2, gelu(x) = x Phi(x), silu(x) = x/(1 + exp(-x)).
         """
@@ -113,8 +113,8 @@ class Formula:
     def fronts(self) -> tuple[float, ...]:
         """Points of [-60, 60] where the argument of a sigmoidal function changes sign.
 
-        The functions are erf, erfc, tanh, sigmoid, softplus, Phi, gelu, silu: where their argument is steep, the
-        formula has a front there that a quadrature must resolve.
+        The functions are erf, erfc, tanh, sigmoid, softplus, Phi, gelu, silu: where their argument is steep,
+        the formula has a front there that a quadrature must resolve.
         """
         return _roots(self, "front")
 
@@ -174,6 +174,5 @@ def _number_text(source: Any) -> str:
             value = float(source)
             if value - value == 0:
                 return repr(value)
-    raise FormulaError(
-        f"a formula must be text, a finite real number or a SymPy expression, got {source!r} ({type(source).__name__})"
-    )
+    found = f"{source!r} ({type(source).__name__})"
+    raise FormulaError(f"a formula must be text, a finite real number or a SymPy expression, got {found}")

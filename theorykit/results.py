@@ -138,6 +138,13 @@ class Status(enum.StrEnum):
         return f"Status.{self.name}"
 
 
+def _status(value: Status | str) -> Status:
+    for status in Status:
+        if status == value:
+            return status
+    raise ValueError(f"status must be one of {', '.join(Status)}, got {value!r}")
+
+
 def _refuse_nan(owner: str, name: str, value: object) -> None:
     if isinstance(value, float) and math.isnan(value):
         raise ValueError(f"{owner}: {name} must not be nan")
@@ -179,7 +186,7 @@ class Optimum:
             raise TypeError(f"attained must be a bool, got {self.attained!r}")
         for name in ("m_k", "q_k", "m_v", "q_v"):
             require_real(name, getattr(self, name), allow_inf=not self.attained)
-        object.__setattr__(self, "status", Status(self.status))
+        object.__setattr__(self, "status", _status(self.status))
         object.__setattr__(self, "evaluations", require_integer("evaluations", self.evaluations, low=0))
 
 
@@ -218,7 +225,7 @@ class Solution:
                 raise ValueError(f"{name!r} cannot be the name of a value of a Solution")
             _refuse_nan("Solution", name, value)
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
-        object.__setattr__(self, "status", Status(self.status))
+        object.__setattr__(self, "status", _status(self.status))
         object.__setattr__(self, "residual", require_real("residual", self.residual, low=0, allow_inf=True))
         object.__setattr__(self, "iterations", require_integer("iterations", self.iterations, low=0))
         object.__setattr__(self, "messages", tuple(self.messages))

@@ -15,7 +15,8 @@ from theorykit.errors import ConvergenceError, FormulaError, require_integer, re
 
 
 @pytest.mark.parametrize(
-    "value", [2, 2.0, np.float64(2), np.float32(2), np.int8(2), np.uint64(2), np.array(2.0), np.array(2), Fraction(2)]
+    "value",
+    [2, 2.0, np.float64(2), np.float32(2), np.int8(2), np.uint64(2), np.array(2.0), np.array(2), Fraction(2)],
 )
 def test_every_kind_of_number_gives_the_same_plain_float(value):
     result = require_real("nu", value, low=0)
@@ -23,7 +24,8 @@ def test_every_kind_of_number_gives_the_same_plain_float(value):
 
 
 @pytest.mark.parametrize(
-    "value", ["2", b"2", None, True, np.True_, 2 + 0j, np.complex128(2), [2.0], np.array([2.0]), Decimal(2), {}]
+    "value",
+    ["2", b"2", None, True, np.True_, 2 + 0j, np.complex128(2), [2.0], np.array([2.0]), Decimal(2), {}],
 )
 @pytest.mark.parametrize("check", [require_real, require_integer])
 def test_other_types_are_type_errors_that_name_argument_and_type(check, value):

@@ -45,15 +45,13 @@ def test_printed_form(value, error, text):
     assert repr(estimate) == str(estimate) == f"{estimate}" == text
 
 
-@given(
-    st.floats(-1e300, 1e300, allow_nan=False), st.floats(1e-300, 1e300, allow_nan=False, exclude_min=True)
-)
+@given(st.floats(-1e300, 1e300, allow_nan=False), st.floats(1e-300, 1e300, allow_nan=False, exclude_min=True))
 @example(0.3, 1e-300)
 @example(9.5, 0.95)
 def test_printed_interval_is_within_rounding_of_the_stated_one(value, error):
-    """The digit shown is the error rounded up (to 17 digits of the value), the value is rounded to that digit."""
-    match = re.fullmatch(r"(-?[0-9]+)(?:\.([0-9]+))?\(([1-9])\)(?:e([+-][0-9]+))?", repr(Estimate(value, error)))
-    whole, decimals, digit, exponent = match.groups()
+    """The digit shown is the error rounded up, and the value is rounded to that digit."""
+    pattern = r"(-?[0-9]+)(?:\.([0-9]+))?\(([1-9])\)(?:e([+-][0-9]+))?"
+    whole, decimals, digit, exponent = re.fullmatch(pattern, repr(Estimate(value, error))).groups()
     unit = Decimal(10) ** (int(exponent or 0) - len(decimals or ""))
     shown = Decimal(f"{whole}.{decimals or '0'}") * Decimal(10) ** int(exponent or 0)
     assert abs(shown - Decimal(value)) <= unit * Decimal("0.5000001")
@@ -149,7 +147,8 @@ def test_what_is_no_optimum(changes, kind):
 
 
 def _solution(**values):
-    return Solution(values, Status.CONVERGED, 1e-12, 40, start="informed", branch="informed", messages=["fine"])
+    named = {"start": "informed", "branch": "informed", "messages": ["fine"]}
+    return Solution(values, Status.CONVERGED, 1e-12, 40, **named)
 
 
 def test_solution_reads_values_as_attributes_and_survives_copies():

@@ -74,7 +74,7 @@ _BINARIES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def evaluate(tree: Node, points: Array | float) -> Array:
-    """Values of the formula at ``points``, of the same shape; nan or inf where it has no finite real value."""
+    """Values at ``points``, of the same shape; nan or inf where there is no finite real value."""
     x = np.asarray(points, dtype=np.float64)
     with np.errstate(all="ignore"):
         return np.array(np.broadcast_to(_value(tree, x), x.shape), dtype=np.float64)
@@ -120,8 +120,8 @@ def switching_arguments(tree: Node, role: str) -> list[Node]:
 def roots(trees: list[Node]) -> tuple[float, ...]:
     """Where any of the expressions changes sign on [-60, 60], increasing, each once.
 
-    A scan of 16384 cells, zooming into local minima of the size (two roots inside one cell), then bisection on
-    the sign, which also finds jumps through zero.  Touching zero without a change of sign does not count.
+    A scan of 16384 cells, zooming into local minima of the size (two roots inside one cell), then bisection
+    on the sign, which also finds jumps through zero.  Touching zero without a change of sign does not count.
     """
     found: list[float] = []
     for tree in trees:
@@ -187,7 +187,7 @@ def _bisect(tree: Node, low: Array, high: Array) -> tuple[Array, Array]:
 
 
 def _snap(tree: Node, low: float, high: float) -> float:
-    """The exact short decimal (0, 0.3, ...) where the expression vanishes there, else the middle of the bracket."""
+    """The short decimal (0, 0.3, ...) where the expression vanishes exactly there, else the middle."""
     middle = 0.5 * (low + high)
     short = round(middle, 12) + 0.0
     return float(short if evaluate(tree, short) == 0.0 else middle)

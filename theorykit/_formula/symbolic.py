@@ -37,7 +37,8 @@ def _tree(expression: Any, variable: str) -> Node:
 
     if isinstance(expression, sympy.Symbol):
         if expression.name != variable:
-            raise FormulaError(f"the SymPy expression uses {expression.name!r}; its one symbol must be {variable!r}")
+            found = f"the SymPy expression uses {expression.name!r}"
+            raise FormulaError(f"{found}; its one symbol must be {variable!r}")
         return Variable()
     if isinstance(expression, sympy.Number) and expression.is_finite:
         return _number(expression)
@@ -71,8 +72,8 @@ def _function_name(expression: Any) -> str:
     name = names.get(expression.func)
     if name is None:
         allowed = ", ".join(sorted(names.values()))
-        kind = type(expression).__name__
-        raise FormulaError(f"the SymPy expression contains {kind} ({str(expression)[:60]}); allowed are {allowed}")
+        found = f"{type(expression).__name__} ({str(expression)[:60]})"
+        raise FormulaError(f"the SymPy expression contains {found}; allowed are {allowed}")
     return name
 
 

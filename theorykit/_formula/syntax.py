@@ -1,7 +1,8 @@
 """Text -> tree, and tree -> canonical text.  The only place where text from users is read.
 
-Two locks in series, each a closed list: every token must be a number, a known name or one of ``+ - * / ** ( ) ,``;
-then every node of Python's syntax tree must be one of the few handled here.  Nothing is ever evaluated as Python.
+Two locks in series, each a closed list: every token must be a number, a known name or one of ``+ - * / ( )``
+and the comma; then every node of Python's syntax tree must be one of the few handled here.  Nothing is ever
+evaluated as Python.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class _Refusal:
         text = self.source if len(self.source) <= 60 else self.source[:57] + "..."
         where = "" if column is None else f" at column {column}"
         tail = hint if hint is not None else f"allowed are the variable {self.variable}, {_ALLOWED}"
-        message = f"formula {ascii(text)}: {found}{where}; {tail}"
+        message = f"formula {text!a}: {found}{where}; {tail}"
         return FormulaError(message, source=self.source, column=column)
 
 
@@ -83,7 +84,7 @@ def read(source: str, variable: str) -> Node:
     Raises
     ------
     FormulaError
-        For everything outside the whitelist or the limits, naming what was found, the column and what is allowed.
+        For all that is outside the language or its limits, naming what was found, where, and what is allowed.
     """
     refuse = _Refusal(source, variable)
     if len(source) > MAX_LENGTH:
@@ -105,7 +106,8 @@ def read(source: str, variable: str) -> Node:
     _limit_powers(tree, refuse)
     canonical = write(tree, variable)
     if len(canonical) > MAX_LENGTH:
-        raise refuse(f"it has {len(canonical)} characters when written out", hint=f"the limit is {MAX_LENGTH}")
+        found = f"it has {len(canonical)} characters when written out"
+        raise refuse(found, hint=f"the limit is {MAX_LENGTH}")
     return tree
 
 
@@ -124,7 +126,7 @@ def _tokenize(source: str, variable: str, refuse: _Refusal) -> str:
                 raise refuse(f"{token!r} follows a number", column, hint="write a product with *")
             _check_name(token, variable, column, refuse)
             if token == variable and keyword.iskeyword(token):
-                token = "_" * len(token)  # `lambda` may be a variable; Python's parser must not see the keyword
+                token = "_" * len(token)  # `lambda` may be a variable; Python's parser must not see it
         pieces.append(" " * len(token) if kind == "space" else token)
         position, previous = match.end(), kind
     return "".join(pieces)
@@ -137,7 +139,7 @@ def _bad_character(source: str, position: int, refuse: _Refusal) -> FormulaError
     if character == "^":
         return refuse("character '^'", column, hint="write powers with **")
     if not character.isascii():
-        return refuse(f"the non-ASCII character {ascii(character)}", column, hint="only ASCII is read")
+        return refuse(f"the non-ASCII character {character!a}", column, hint="only ASCII is read")
     return refuse(f"character {character!r}", column)
 
 
@@ -168,9 +170,13 @@ class _Reader:
     def convert(self, node: ast.expr, depth: int) -> Node:
         self.nodes += 1
         if depth > MAX_DEPTH:
-            raise self.refuse("it is nested too deeply", self.column(node), hint=f"the limit is {MAX_DEPTH} levels")
+            raise self.refuse(
+                "it is nested too deeply", self.column(node), hint=f"the limit is {MAX_DEPTH} levels"
+            )
         if self.nodes > MAX_NODES:
-            raise self.refuse("it has too many terms", self.column(node), hint=f"the limit is {MAX_NODES} nodes")
+            raise self.refuse(
+                "it has too many terms", self.column(node), hint=f"the limit is {MAX_NODES} nodes"
+            )
         if isinstance(node, ast.Constant):
             return self.number(node)
         if isinstance(node, ast.Name):
@@ -218,14 +224,20 @@ class _Reader:
 
     def check_exponent(self, base: Node, exponent: Node, column: int) -> None:
         if any(isinstance(node, Binary) and node.operator == "**" for node in walk(exponent)):
-            raise self.refuse("a power inside an exponent", column, hint="exponents may use + - * / and functions")
+            raise self.refuse(
+                "a power inside an exponent", column, hint="exponents may use + - * / and functions"
+            )
         if any(isinstance(node, Variable) for node in walk(exponent)):
             if _growth(exponent) > MAX_GROWTH:
-                raise self.refuse("an exponent with large constants", column, hint=f"keep them below {MAX_GROWTH}")
+                raise self.refuse(
+                    "an exponent with large constants", column, hint=f"keep them below {MAX_GROWTH}"
+                )
             return
         size = abs(_constant(exponent))
         if not size <= MAX_EXPONENT:  # also refuses nan
-            raise self.refuse(f"an exponent of size {size:g}", column, hint=f"constant exponents reach {MAX_EXPONENT}")
+            raise self.refuse(
+                f"an exponent of size {size:g}", column, hint=f"constant exponents reach {MAX_EXPONENT}"
+            )
 
     def call(self, node: ast.Call, depth: int) -> Call:
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
@@ -280,7 +292,7 @@ def _growth(node: Node) -> float:
 
 
 def _limit_powers(tree: Node, refuse: _Refusal) -> None:
-    """Nested powers multiply: ((2**64)**64)**64 would be an integer of 260 000 bits for a computer algebra system."""
+    """Nested powers multiply: ((2**64)**64)**64 would be an integer of 260 000 bits in SymPy."""
     pending: list[tuple[Node, float]] = [(tree, 1.0)]
     while pending:
         node, power = pending.pop()
@@ -291,13 +303,15 @@ def _limit_powers(tree: Node, refuse: _Refusal) -> None:
         elif isinstance(node, Call):
             pending.extend((argument, power) for argument in node.arguments)
         elif isinstance(node, Binary):
-            raised = node.operator == "**" and not any(isinstance(part, Variable) for part in walk(node.right))
+            raised = node.operator == "**" and not any(
+                isinstance(part, Variable) for part in walk(node.right)
+            )
             factor = max(1.0, abs(_constant(node.right))) if raised else 1.0
             pending.append((node.left, power * factor))
             pending.append((node.right, power))
 
 
-# How tightly each construct binds; an operand that binds less tightly than its place asks for gets parentheses.
+# How tightly each construct binds; an operand that binds less tightly than its place needs gets parentheses.
 _SUM, _PRODUCT, _MINUS, _POWER, _ATOM = 1, 2, 3, 4, 5
 _PLACES = {  # operator -> (its own binding, what its left side needs, what its right side needs, spelling)
     "+": (_SUM, _SUM, _PRODUCT, " + "),
@@ -323,7 +337,10 @@ def _write(node: Node, variable: str) -> tuple[str, int]:
     if isinstance(node, Negate):
         return "-" + _place(node.operand, _POWER, variable), _MINUS
     if isinstance(node, Call):
-        return f"{node.name}({', '.join(_write(argument, variable)[0] for argument in node.arguments)})", _ATOM
+        return (
+            f"{node.name}({', '.join(_write(argument, variable)[0] for argument in node.arguments)})",
+            _ATOM,
+        )
     binding, left, right, spelling = _PLACES[node.operator]
     second = _place(node.right, right, variable)
     if binding == _SUM and second.startswith("-"):
