@@ -2,7 +2,8 @@
 
 The language: numbers (integer ratios exact), ``+ - * / **``, parentheses, ``pi``, and ``exp log sqrt sin cos
 tan sinh cosh tanh erf erfc abs sign min max relu softplus sigmoid gelu silu Phi``.  Here ``Phi`` is the
-distribution function of the standard normal law, gelu(x) = x Phi(x), silu(x) = x sigmoid(x), softplus(x) = log(1 + exp(x)).
+distribution function of the standard normal law, gelu(x) = x Phi(x), silu(x) = x sigmoid(x), and
+softplus(x) = log(1 + exp(x)).
 """
 
 from __future__ import annotations
