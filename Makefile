@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml
 	  echo "theorykit needs Python >= 3.11, and none was found; try: make PYTHON=/path/to/python3.12 setup" >&2; exit 1; \
 	fi; \
 	echo "setting up .venv with $$found (once)"; \
-	$$found -m venv --clear .venv || { echo "$$found cannot make virtual environments; install its venv package" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,dev]'
+	$$found -m venv .venv || { echo "$$found cannot make virtual environments; install its venv package" >&2; exit 1; }
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,dev]'
 	@touch $@
 
 run: $(STAMP)

@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 _FUNCTIONS = {
     "curve": ("theorykit.curve", "curve"),
     "sweep": ("theorykit.sweep", "sweep"),
-    "derivation": ("theorykit.derivations", "derivation"),
+    "derivation": ("theorykit.derivations", "get"),
     "audit": ("theorykit.audit", "audit"),
     "latex": ("theorykit.latex", "latex"),
     "validate": ("theorykit.validation.report", "validate"),
