@@ -161,8 +161,8 @@ class NormalizedKernel(_Custom):
     Parameters
     ----------
     formula : str, number, SymPy expression or Formula
-        The kernel b(x), finite and positive for all scores in [-12, 12]: where it vanishes on an interval, all
-        tokens of a sequence can lie there and their weights are 0/0.
+        The kernel b(x), finite and positive for all scores in [-12, 12]: where it vanishes on an interval,
+        all tokens of a sequence can lie there and their weights are 0/0.
 
     Examples
     --------

@@ -1,0 +1,188 @@
+"""Curves: a function over labelled grids, as an xarray Dataset with errors, status and provenance.
+
+Stages: grids -> points (arguments of every call, validated) -> results -> columns of numbers -> Dataset.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from theorykit._columns import Failure, columns
+from theorykit._points import Grid, Point, function_name, inner_function, make_grid, make_plan
+from theorykit.errors import ConvergenceError, require_integer
+from theorykit.progress import progress_bar
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ConvergenceWarning", "curve"]
+
+_VERSIONS = ("numba", "numpy", "scipy", "sympy")
+
+
+class ConvergenceWarning(UserWarning):
+    """Some points of a curve have no value; their status says why."""
+
+
+def curve(
+    function: Callable[..., Any],
+    *args: Any,
+    over: Mapping[str, Sequence[Any]],
+    workers: int | None = None,
+    progress: bool = False,
+    **kwargs: Any,
+) -> xr.Dataset:
+    """Values of ``function(*args, **kwargs)`` over the product of grids.
+
+    Parameters
+    ----------
+    function : callable
+        Returns a number, an Estimate, an Optimum, a Solution, or a tuple of numbers.
+    *args, **kwargs
+        Its other arguments.
+    over : mapping from str to sequence
+        What varies: a field of one of the records among the arguments (``nu``, ``length``, ...), or an
+        argument of the function that is not given otherwise (``m_k``, ``activation``, ...).  Each grid is
+        one-dimensional; its values may be numbers, strings, mappings or records, the latter two appear by
+        their labels.
+    workers : int, optional
+        Number of threads; default: one per processor.  Results do not depend on it.
+    progress : bool
+        Show a progress bar on standard error once the work has lasted two seconds.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dimensions in the order of ``over``.  Variables: the value under the name of the function, or one
+        variable per numeric field of the result; ``*_error`` beside each that has errors; ``status`` per
+        point.  Attributes: function, arguments and versions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unknown or ambiguous keys, empty grids, values that a record refuses: all before any computation.
+    ConvergenceError
+        If no point at all converged.  A failure at some points leaves nan there, its reason in ``status``,
+        and one :class:`ConvergenceWarning`.
+
+    Notes
+    -----
+    A function may bring a compiled batch: ``function.batch(points, on_done=callback)`` receives the list of
+    ``(args, kwargs)``, calls ``on_done`` after each point, and returns the list of results; a
+    ConvergenceError in the place of a result marks that point as failed.
+
+    Examples
+    --------
+    >>> import theorykit as tk
+    >>> from theorykit import single_location as slr
+    >>> task = slr.Spiked(nu=1.0, length=3)
+    >>> risks = tk.curve(slr.bayes_risk, task, over={"nu": [1.0, 4.0]})     # doctest: +SKIP
+    >>> risks.bayes_risk.sel(nu=4.0).item()                                 # doctest: +SKIP
+    0.19412397365
+    """
+    grids = {name: make_grid(name, values) for name, values in over.items()}
+    if not grids:
+        raise ValueError("over must name at least one field or argument to vary, got an empty mapping")
+    threads = _processors() if workers is None else require_integer("workers", workers, low=1)
+    plan = make_plan(function, args, kwargs, grids)
+    points = [plan.point(values) for values in itertools.product(*(g.values for g in grids.values()))]
+    inspect.signature(function).bind(
+        *points[0][0], **points[0][1]
+    )  # a missing argument shows before any work
+    with progress_bar(function_name(function), total=len(points), enabled=progress) as advance:
+        results = _evaluate(function, points, threads, advance)
+    _report_failures(function, grids, results)
+    return _dataset(function, args, kwargs, grids, results)
+
+
+def _evaluate(
+    function: Callable[..., Any], points: list[Point], threads: int, advance: Callable[..., None]
+) -> list[Any]:
+    """The result of every point; a Failure where it did not converge.  Other errors propagate."""
+    batch = getattr(function, "batch", None)
+    if batch is not None:
+        results = list(batch(points, on_done=advance))
+        if len(results) != len(points):
+            raise RuntimeError(
+                f"{function_name(function)}.batch returned {len(results)} results for {len(points)} points"
+            )
+        return [Failure(str(r)) if isinstance(r, ConvergenceError) else r for r in results]
+
+    def call(point: Point) -> Any:
+        try:
+            return function(*point[0], **point[1])
+        except ConvergenceError as error:
+            return Failure(str(error))
+        finally:
+            advance()
+
+    if threads == 1 or len(points) == 1:
+        return [call(point) for point in points]
+    with ThreadPoolExecutor(min(threads, len(points))) as pool:
+        futures = [pool.submit(call, point) for point in points]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _processors() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+
+
+def _report_failures(function: Callable[..., Any], grids: Mapping[str, Grid], results: list[Any]) -> None:
+    failed = [index for index, result in enumerate(results) if isinstance(result, Failure)]
+    if not failed:
+        return
+    labels = list(itertools.product(*(grid.labels.tolist() for grid in grids.values())))
+    where = ", ".join(f"{name}={label}" for name, label in zip(grids, labels[failed[0]], strict=True))
+    summary = (
+        f"{len(failed)} of {len(results)} points of {function_name(function)} did not converge; "
+        f"the first at {where}: {results[failed[0]].reason}"
+    )
+    if len(failed) == len(results):
+        raise ConvergenceError(summary)
+    warnings.warn(summary, ConvergenceWarning, stacklevel=3)
+
+
+def _dataset(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    grids: Mapping[str, Grid],
+    results: list[Any],
+) -> xr.Dataset:
+    import xarray as xr
+
+    shape = tuple(len(grid.values) for grid in grids.values())
+    variables = {}
+    for name, (values, attributes) in columns(results, function_name(function)).items():
+        free_name = f"{function_name(function)}_{name}" if name in grids else name
+        variables[free_name] = (tuple(grids), values.reshape(shape), attributes)
+    coordinates = {name: grid.labels for name, grid in grids.items()}
+    return xr.Dataset(variables, coordinates, _provenance(function, args, kwargs))
+
+
+def _provenance(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, str]:
+    """What made the numbers.  No date: the same call writes the same file."""
+    from importlib.metadata import version
+
+    import theorykit
+
+    given = [repr(value) for value in args] + [f"{name}={value!r}" for name, value in kwargs.items()]
+    return {
+        "function": f"{getattr(inner_function(function), '__module__', None)}.{function_name(function)}",
+        "arguments": ", ".join(given),
+        "theorykit": theorykit.__version__,
+        "versions": ", ".join(f"{package} {version(package)}" for package in _VERSIONS),
+    }
