@@ -1,0 +1,130 @@
+"""From a derived record to machine code, one call per stage.
+
+============  ==========================================  ============================================
+stage         input -> output                             module
+============  ==========================================  ============================================
+rewrite       expression -> stable expression             ``rewrite``
+lower         ``Equations`` -> ``Plan``                   ``lower``
+emit          ``Plan`` -> module source                   ``emit`` (``printer``, ``primitives``)
+store         source -> file named by its hash            ``cache``
+load          file -> ``Program``                         ``program``
+============  ==========================================  ============================================
+
+``compile_record`` runs them all; ``load`` asks the index first, so that a warm process neither derives nor
+compiles and never imports SymPy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from theorykit.codegen import cache
+from theorykit.errors import CacheError
+
+if TYPE_CHECKING:
+    from theorykit.codegen.program import Program
+    from theorykit.derivations.ledger import Equations
+
+__all__ = ["compile_record", "load", "load_module", "source_of", "status"]
+
+_loaded: dict[str, Program] = {}
+_answers: dict[tuple[object, ...], str] = {}
+_counts = {"derived": 0, "modules": 0}
+_lock = threading.RLock()
+
+
+def source_of(record: Equations, observables: tuple[str, ...] | None = None) -> str:
+    """The source of the module that is generated from a record."""
+    from theorykit.codegen.emit import emit
+    from theorykit.codegen.lower import lower
+
+    return emit(lower(record, observables), _header(record))
+
+
+def _header(record: Equations) -> str:
+    from importlib.metadata import version
+
+    import theorykit
+
+    versions = ", ".join(f"{p} {version(p)}" for p in ("sympy", "numba"))
+    return f"Generated from the equations {record.name} by theorykit {theorykit.__version__} ({versions})."
+
+
+def compile_record(record: Equations, observables: tuple[str, ...] | None = None) -> Program:
+    """Lower, emit, store and load a record: its observables as compiled code."""
+    return _load_or_rebuild(cache.store(source_of(record, observables)), lambda: source_of(record, observables))
+
+
+def load(
+    theory: str, request: tuple[object, ...], derive: Callable[[], Equations], observables: tuple[str, ...]
+) -> Program:
+    """The program of a theory's request, from this process, from disk, or derived and compiled now.
+
+    ``request`` names everything the record depends on (task, canonical formula, ...); ``derive`` makes the record
+    and is called only where no module answers the request.
+    """
+    key = (theory, *request, *observables)
+    with _lock:
+        if key not in _answers:
+            _answers[key] = _answer(key, derive, observables)
+        return _loaded[_answers[key]]
+
+
+def _answer(key: tuple[object, ...], derive: Callable[[], Equations], observables: tuple[str, ...]) -> str:
+    def build() -> str:
+        _counts["derived"] += 1
+        return source_of(derive(), observables)
+
+    module = cache.lookup(key)
+    if module is None:
+        module = cache.store(build())
+        cache.remember(key, module)
+    program = _load_or_rebuild(module, build)
+    if program.key != module:
+        cache.remember(key, program.key)
+    return program.key
+
+
+def _load_or_rebuild(key: str, source: Callable[[], str]) -> Program:
+    """Load a module; a damaged one (also a truncated Numba index) is deleted, rebuilt and tried once more."""
+    with _lock:
+        try:
+            return load_module(key)
+        except Exception as first:  # anything a damaged file can raise: pickle, syntax, index, hash
+            cache.discard(key)
+            rebuilt = cache.store(source())
+            try:
+                return load_module(rebuilt)
+            except Exception as second:
+                raise CacheError(
+                    f"generated module {rebuilt} cannot be loaded even after a rebuild: {second}"
+                ) from first
+
+
+def load_module(key: str) -> Program:
+    """The program of a stored module, by the key of the module."""
+    from theorykit.codegen.program import Program
+
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = Program(key, cache.import_module(key))
+            _counts["modules"] += 1
+        return _loaded[key]
+
+
+def status() -> dict[str, Any]:
+    """What this process did so far: records derived, functions compiled, functions loaded from disk."""
+    compiled = loaded = 0
+    for program in _loaded.values():
+        for function in program.compiled_functions:
+            compiled += sum(function.stats.cache_misses.values())
+            loaded += sum(function.stats.cache_hits.values())
+    return {
+        "cache_folder": str(cache.folder()),
+        "derived": _counts["derived"],
+        "modules": _counts["modules"],
+        "compiled_functions": compiled,
+        "loaded_functions": loaded,
+    }

@@ -1,0 +1,130 @@
+"""Scalar functions that generated modules may use.
+
+Their source is written into every generated module that needs them, so that a module is complete and its
+cache key holds them. Plain Python here (testable without a compiler), compiled there.
+"""
+
+from __future__ import annotations
+
+import math
+
+__all__ = [
+    "NAMES",
+    "gamma_weight",
+    "normal_cdf",
+    "one_minus_exp",
+    "owens_t",
+    "sigmoid",
+    "sign",
+    "softplus",
+    "token_power",
+]
+
+
+def normal_cdf(x: float) -> float:
+    return 0.5 * math.erfc(-x * 0.7071067811865476)
+
+
+def one_minus_exp(u: float) -> float:
+    return -math.expm1(-u)
+
+
+def gamma_weight(u: float, n: int) -> float:
+    # beyond 745 the exponential underflows; the test also catches u = inf, where inf * 0 would be nan
+    if u > 745.0:
+        return 0.0
+    value = math.exp(-u)
+    for _ in range(n):
+        value *= u
+    return value
+
+
+def token_power(phi: float, complement: float, count: float) -> float:
+    if count <= 0.0:
+        return 1.0 if count == 0.0 else 0.0
+    if complement < 0.5:
+        return math.exp(count * math.log1p(-complement))
+    if phi <= 0.0:
+        return 0.0
+    return math.exp(count * math.log(phi))
+
+
+def softplus(x: float) -> float:
+    return x + math.log1p(math.exp(-x)) if x > 0.0 else math.log1p(math.exp(x))
+
+
+def sigmoid(x: float) -> float:
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    e = math.exp(x)
+    return e / (1.0 + e)
+
+
+def sign(x: float) -> float:
+    if x > 0.0:
+        return 1.0
+    return -1.0 if x < 0.0 else x
+
+
+def owens_t(h: float, a: float) -> float:
+    # T(h, a) = (1/2pi) int_0^a exp(-h^2 (1+x^2)/2)/(1+x^2) dx; beyond x with h^2 x^2 > 1500 nothing is left
+    h = abs(h)
+    end = abs(a)
+    if end > 1.0:
+        # T(h, a) + T(ah, 1/a) = (Phi(h) + Phi(ah))/2 - Phi(h)Phi(ah), in complements
+        low = 0.5 * math.erfc(h * 0.7071067811865476)
+        high = 0.5 * math.erfc(h * end * 0.7071067811865476)
+        value = 0.5 * (low + high) - low * high - owens_t_panels(h * end, 1.0 / end)
+    else:
+        value = owens_t_panels(h, end)
+    return value if a >= 0.0 else -value
+
+
+def owens_t_panels(h: float, end: float) -> float:
+    if h * end > 39.0:
+        end = 39.0 / h
+    panels = int(math.ceil(max(1.0, end * max(1.0, h) / 1.5)))
+    half = 0.5 * end / panels
+    total = 0.0
+    for k in range(panels):
+        centre = (2 * k + 1) * half
+        for i in range(8):
+            d = half * OWENS_NODES[i]
+            for x in (centre - d, centre + d):
+                total += OWENS_WEIGHTS[i] * math.exp(-0.5 * h * h * (1.0 + x * x)) / (1.0 + x * x)
+    return total * half / 6.283185307179586
+
+
+# Gauss-Legendre rule of 16 nodes on [-1, 1], the positive half
+OWENS_NODES = (
+    0.09501250983763744,
+    0.28160355077925891,
+    0.45801677765722739,
+    0.61787624440264375,
+    0.75540440835500303,
+    0.86563120238783174,
+    0.94457502307323258,
+    0.98940093499164993,
+)
+OWENS_WEIGHTS = (
+    0.18945061045506850,
+    0.18260341504492359,
+    0.16915651939500254,
+    0.14959598881657673,
+    0.12462897125553387,
+    0.09515851168249278,
+    0.06225352393864789,
+    0.02715245941175409,
+)
+
+# name -> (other primitives and constants it needs, in order)
+NAMES: dict[str, tuple[str, ...]] = {
+    "normal_cdf": (),
+    "one_minus_exp": (),
+    "gamma_weight": (),
+    "token_power": (),
+    "softplus": (),
+    "sigmoid": (),
+    "sign": (),
+    "owens_t": ("OWENS_NODES", "OWENS_WEIGHTS", "owens_t_panels"),
+}

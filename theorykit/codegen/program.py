@@ -1,0 +1,159 @@
+"""A compiled record at run time: drives the generated module, knows no SymPy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from theorykit.errors import CodegenError
+from theorykit.results import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from theorykit.numerics.grids import Grid, Interval
+    from theorykit.numerics.quadrature import Options
+
+__all__ = ["Program", "single_threaded"]
+
+# rows of a table are independent: above this many integrand values they are shared out over threads
+_WORTH_THREADS = 2_000_000
+_inside_worker: ContextVar[bool] = ContextVar("inside_worker", default=False)
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Inside, programs use the calling thread only (the caller is itself one of several workers)."""
+    token = _inside_worker.set(True)
+    try:
+        yield
+    finally:
+        _inside_worker.reset(token)
+
+
+@cache
+def _pool() -> tuple[ThreadPoolExecutor, int]:
+    count = int(os.environ.get("THEORYKIT_THREADS", 0)) or os.cpu_count() or 1
+    return ThreadPoolExecutor(count), count
+
+
+class Program:
+    """The observables of one record, compiled.
+
+    ``program.values({"nu": 4.0, "L": 3})`` returns every observable as an
+    :class:`~theorykit.results.Estimate`; ``program.layout`` describes parameters, grids and stages.
+    """
+
+    def __init__(self, key: str, module: ModuleType) -> None:
+        self.key = key
+        self.layout: Mapping[str, Any] = module.LAYOUT
+        self._module = module
+        self._stages = [getattr(module, s["function"]) for s in self.layout["stages"]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from theorykit.codegen import load_module
+
+        return load_module, (self.key,)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(self.layout["parameters"])
+
+    @property
+    def compiled_functions(self) -> list[Any]:
+        return [f for f in vars(self._module).values() if hasattr(f, "stats")]
+
+    def vector(self, values: Mapping[str, float]) -> np.ndarray:
+        """Parameters in the order of the compiled functions, as float64."""
+        missing = [p for p in self.parameters if p not in values]
+        if missing:
+            raise CodegenError(f"{self.layout['name']} needs values for {missing}")
+        return np.array([float(values[p]) for p in self.parameters], dtype=np.float64)
+
+    # ---------------------------------------------------------------- what the quadrature drives
+
+    def breakpoints(self, variable: str, parameters: np.ndarray) -> tuple[float, ...]:
+        """Where integrands are not smooth in a variable, at these parameters."""
+        (entry,) = [v for v in self.layout["variables"] if v["name"] == variable]
+        if not entry["breakpoints"]:
+            return ()
+        out = np.empty(entry["breakpoints"])
+        getattr(self._module, f"breakpoints_{variable}")(parameters, np.empty(0), out)
+        return tuple(sorted(float(b) for b in out if np.isfinite(b)))
+
+    def run(
+        self, stage: int, parameters: np.ndarray, grids: Mapping[str, Grid], tables: list[np.ndarray]
+    ) -> np.ndarray:
+        """The tables of one stage on the given grids, shape (outputs, *dims)."""
+        layout = self.layout["stages"][stage]
+        dims, reduced = layout["dims"], layout["reduced"]
+        sizes = [grids[d].nodes.size for d in dims]
+        out = np.empty((layout["outputs"], *sizes))
+        loops = [*dims, *([reduced] if reduced else [])]
+        arguments = [parameters, *[grids[v].nodes for v in loops]]
+        if reduced:
+            arguments.append(grids[reduced].weights)
+        arguments += [tables[i] for i in layout["inputs"]]
+        rows = sizes[0] if sizes else 1
+        work = float(np.prod([grids[v].nodes.size for v in loops]))
+        self._share_out(self._stages[stage], arguments, out, rows, work)
+        return out
+
+    @staticmethod
+    def _share_out(function: Any, arguments: list[Any], out: np.ndarray, rows: int, work: float) -> None:
+        if work < _WORTH_THREADS or _inside_worker.get():
+            function(*arguments, out, 0, rows)
+            return
+        pool, count = _pool()
+        edges = np.linspace(0, rows, min(count, rows) + 1).astype(int)
+        jobs = [
+            pool.submit(function, *arguments, out, int(a), int(b))
+            for a, b in zip(edges[:-1], edges[1:], strict=True)
+        ]
+        for job in jobs:
+            job.result()
+
+    def observables(self, parameters: np.ndarray, integrals: np.ndarray) -> np.ndarray:
+        """Observables from the integrals of the roots."""
+        out = np.empty(len(self.layout["observables"]))
+        self._module.observables(parameters, integrals, out)
+        return out
+
+    # ---------------------------------------------------------------- what theories call
+
+    def values(self, values: Mapping[str, float], options: Options | None = None) -> dict[str, Estimate]:
+        """Every observable with its error estimate.
+
+        Raises
+        ------
+        ConvergenceError
+            the quadrature does not reach an acceptable error (see :mod:`theorykit.numerics.quadrature`).
+        """
+        from theorykit.numerics.quadrature import integrate
+
+        result = integrate(self, self.vector(values), options)
+        return {
+            name: Estimate(float(v), float(e))
+            for name, v, e in zip(self.layout["observables"], result.values, result.errors, strict=True)
+        }
+
+    def locate(self, values: Mapping[str, float]) -> dict[str, Interval]:
+        """Where the integrals live at these parameters."""
+        from theorykit.numerics.quadrature import locate
+
+        return locate(self, self.vector(values))
+
+    def quick(self, values: Mapping[str, float], intervals: Mapping[str, Interval]) -> dict[str, float]:
+        """Observables on fixed grids, without error estimate: for the inner loop of a minimization."""
+        from theorykit.numerics.quadrature import evaluate_on
+
+        result, _, _ = evaluate_on(self, self.vector(values), intervals)
+        return dict(zip(self.layout["observables"], map(float, result), strict=True))

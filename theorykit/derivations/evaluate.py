@@ -1,0 +1,438 @@
+"""Numbers for expressions, by means that share nothing with the generated code.
+
+``evaluate``         nested quadrature in mpmath at any precision (30 digits in audits, 40 on request)
+``evaluate_tensor``  brute force in double precision: every bound variable is an axis of one array; also
+                     averages over L tokens at small integer L, field by field. Returns value and error.
+
+Two rules (trapezoid, Gauss-Legendre panels; in mpmath trapezoid and tanh-sinh) let the two sides of a
+verified step be computed by different means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import mpmath
+import numpy as np
+import sympy as sp
+
+from theorykit.derivations.nodes import (
+    DistinctSum,
+    Expectation,
+    HalfLine,
+    Largest,
+    Node,
+    TokenExpectation,
+    TokenPower,
+    TruncatedExpectation,
+    gamma_weight,
+    normal_cdf,
+    owens_t,
+)
+from theorykit.errors import DerivationError
+
+__all__ = ["evaluate", "evaluate_tensor"]
+
+_KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
+
+
+@lru_cache(maxsize=4096)
+def _skeleton(expression: sp.Expr, module: str) -> tuple[tuple[sp.Symbol, ...], tuple[Node, ...], Callable]:
+    """Compile what stands between the nodes: (plain symbols, nodes, function of both)."""
+    nodes = sorted(_outermost_nodes(expression), key=sp.default_sort_key)
+    names = [sp.Symbol(f"_node_{i}") for i in range(len(nodes))]
+    plain = expression.xreplace(dict(zip(nodes, names, strict=True)))
+    plain = plain.replace(normal_cdf, lambda a: sp.erfc(-a / sp.sqrt(2)) / 2)
+    symbols = sorted(plain.free_symbols - set(names), key=lambda s: s.name)
+    tables: list[Any] = [_MP_FUNCTIONS, "mpmath"] if module == "mpmath" else [_NP_FUNCTIONS, "scipy", "numpy"]
+    function = sp.lambdify([*symbols, *names], plain, modules=tables)
+    return tuple(symbols), tuple(nodes), function
+
+
+def _outermost_nodes(expression: sp.Basic) -> set[Node]:
+    if isinstance(expression, Node):
+        return {expression}
+    found: set[Node] = set()
+    for argument in expression.args:
+        found |= _outermost_nodes(argument)
+    return found
+
+
+def _mp_owens_t(h: mpmath.mpf, a: mpmath.mpf) -> mpmath.mpf:
+    pieces = mpmath.linspace(0, a, 9)
+    return mpmath.quad(lambda x: mpmath.exp(-h * h * (1 + x * x) / 2) / (1 + x * x), pieces) / (2 * mpmath.pi)
+
+
+def _np_owens_t(h: np.ndarray, a: np.ndarray) -> np.ndarray:
+    from scipy.special import owens_t as scipy_owens_t
+
+    return scipy_owens_t(h, a)
+
+
+def _np_token_power(base: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return np.where(np.asarray(count) < 0, 0.0, np.power(base, np.maximum(count, 0)))
+
+
+def _np_gamma_weight(u: np.ndarray, n: int) -> np.ndarray:
+    capped = np.minimum(u, 1e3)  # both factors are known there: the weight underflows to zero
+    return capped**n * np.exp(-capped)
+
+
+_MP_FUNCTIONS = {
+    gamma_weight.__name__: lambda u, n: u**n * mpmath.exp(-u),
+    TokenPower.__name__: lambda base, count: base**count if count >= 0 else mpmath.mpf(0),
+    owens_t.__name__: _mp_owens_t,
+}
+_NP_FUNCTIONS = {
+    gamma_weight.__name__: _np_gamma_weight,
+    TokenPower.__name__: _np_token_power,
+    owens_t.__name__: _np_owens_t,
+}
+
+
+# --------------------------------------------------------------------------- arbitrary precision
+
+
+@dataclass
+class _Precise:
+    """State of one mpmath evaluation: the working precision, the rule and values already known."""
+
+    digits: int
+    rule: str
+    known: dict[tuple, mpmath.mpf] = field(default_factory=dict)
+
+    def value(self, expression: sp.Expr, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
+        symbols, nodes, function = _skeleton(expression, "mpmath")
+        arguments = [_lookup(s, environment) for s in symbols]
+        return function(*arguments, *[self._node(n, environment) for n in nodes])
+
+    def _node(self, node: Node, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
+        key = (node, *[environment.get(s) for s in sorted(node.free_symbols, key=str)])
+        if key not in self.known:
+            self.known[key] = self._reduce(node, environment)
+        return self.known[key]
+
+    def _reduce(self, node: Node, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
+        if isinstance(node, Expectation):
+            return self._expectation(node, environment)
+        if isinstance(node, HalfLine):
+            return self._half_line(node, environment)
+        if isinstance(node, TruncatedExpectation):
+            return self._truncated(node, environment)
+        if isinstance(node, DistinctSum):
+            return self.value(node.expand_at(int(self.value(node.length, environment))), environment)
+        raise DerivationError(f"{type(node).__name__} has no arbitrary-precision evaluation")
+
+    def _expectation(self, node: Expectation, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
+        from theorykit.derivations.gaussian import standardize
+
+        node = standardize(node)
+        if len(node.variables) > 1:
+            inner = Expectation(node.integrand, [node.variables[-1]])
+            node = Expectation(inner, list(node.variables)[:-1])
+            return self.value(node, environment)
+        (variable,) = node.variables
+        norm = mpmath.sqrt(2 * mpmath.pi)
+
+        def density_times(x: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.exp(-x * x / 2) * self.value(node.integrand, {**environment, variable: x}) / norm
+
+        edges = _kinks(node.integrand, variable, environment)
+        if edges or self.rule == "quad":
+            reach = mpmath.sqrt(2 * mpmath.log(10) * (self.digits + 8)) + 4
+            grid = sorted({-reach, *[mpmath.mpf(k) for k in range(-int(reach), int(reach) + 1)], *edges, reach})
+            return mpmath.quad(density_times, grid)
+        return self._trapezoid(density_times, mpmath.mpf(0), mpmath.mpf("0.5"))
+
+    def _half_line(self, node: HalfLine, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
+        def in_log_variable(s: mpmath.mpf) -> mpmath.mpf:
+            t = mpmath.exp(s)
+            return t * self.value(node.integrand, {**environment, node.variable: t})
+
+        scan = [(abs(in_log_variable(mpmath.mpf(s))), s) for s in range(-120, 121, 4)]
+        peak = max(scan, key=lambda pair: pair[0])[1]
+        return self._trapezoid(in_log_variable, mpmath.mpf(peak), mpmath.mpf("0.5"))
+
+    def _truncated(self, node: TruncatedExpectation, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
+        upper = self.value(node.upper, environment)
+        norm = mpmath.sqrt(2 * mpmath.pi)
+
+        def density_times(x: mpmath.mpf) -> mpmath.mpf:
+            inner = {**environment, node.variable: x}
+            return mpmath.exp(-x * x / 2) * self.value(node.integrand, inner) / norm
+
+        reach = mpmath.sqrt(2 * mpmath.log(10) * (self.digits + 8)) + 4
+        low = min(-reach, upper - 1)
+        edges = [e for e in _kinks(node.integrand, node.variable, environment) if low < e < upper]
+        pieces = max(2, int(upper - low))
+        return mpmath.quad(density_times, sorted({*mpmath.linspace(low, upper, pieces + 1), *edges}))
+
+    def _trapezoid(self, f: Callable, centre: mpmath.mpf, step: mpmath.mpf) -> mpmath.mpf:
+        """Trapezoid rule on the line, halved until it agrees: digits double with each halving."""
+        floor = mpmath.mpf(10) ** (-self.digits - 6)
+        total = self._sweep(f, centre, step, floor)
+        previous = total * step
+        for _ in range(9):
+            total += self._sweep(f, centre + step / 2, step, floor)
+            step /= 2
+            value = total * step
+            gap = abs(value - previous)
+            if gap <= abs(value) * mpmath.mpf(10) ** (-0.7 * self.digits):
+                return value
+            previous = value
+        raise DerivationError(f"trapezoid rule did not reach {self.digits} digits (last step {step})")
+
+    def _sweep(self, f: Callable, start: mpmath.mpf, step: mpmath.mpf, floor: mpmath.mpf) -> mpmath.mpf:
+        total, largest = mpmath.mpf(0), mpmath.mpf(0)
+        for direction in (1, -1):
+            quiet, index = 0, 0 if direction == 1 else 1
+            while quiet < 6 or abs(index * step) < 4:
+                term = f(start + direction * index * step)
+                total += term
+                largest = max(largest, abs(term))
+                quiet = quiet + 1 if abs(term) <= floor * largest else 0
+                index += 1
+        return total
+
+
+def _lookup(symbol: sp.Symbol, environment: Mapping[sp.Symbol, Any]) -> Any:
+    try:
+        return environment[symbol]
+    except KeyError:
+        raise DerivationError(f"no value for {symbol}; known: {sorted(map(str, environment))}") from None
+
+
+def _kinks(integrand: sp.Expr, variable: sp.Symbol, environment: Mapping[sp.Symbol, Any]) -> list[mpmath.mpf]:
+    """Where the integrand is not smooth in the variable: roots of the arguments of abs, max, sign."""
+    found: list[mpmath.mpf] = []
+    for atom in integrand.atoms(*_KINKED):
+        if variable not in atom.free_symbols:
+            continue
+        for switch in _switches(atom):
+            plain = switch.xreplace({s: sp.sympify(environment[s]) for s in switch.free_symbols - {variable}})
+            found.extend(mpmath.mpf(sp.N(r, 50)) for r in sp.real_roots(sp.nsimplify(plain), variable))
+    return found
+
+
+def _switches(atom: sp.Expr) -> list[sp.Expr]:
+    if isinstance(atom, sp.Max | sp.Min):
+        first = atom.args[0]
+        return [first - other for other in atom.args[1:]]
+    if isinstance(atom, sp.Piecewise):
+        return [c.lhs - c.rhs for _, c in atom.args if isinstance(c, sp.core.relational.Relational)]
+    return [atom.args[0]]
+
+
+def evaluate(
+    expression: sp.Expr, values: Mapping[Any, Any], digits: int = 40, rule: str = "trapezoid"
+) -> mpmath.mpf:
+    """Value of an expression at given parameter values, to ``digits`` digits.
+
+    Parameters
+    ----------
+    expression : SymPy expression with nodes (no averages over tokens)
+    values : symbol (or its name) -> number; strings such as "1/3" are read by mpmath
+    digits : digits of the result
+    rule : "trapezoid" or "quad" (tanh-sinh), for the averages
+
+    Raises
+    ------
+    DerivationError
+        a symbol has no value, or the quadrature does not reach the digits.
+    """
+    with mpmath.workdps(digits + 10):
+        environment = _environment(expression, values, lambda v: mpmath.mpf(v) if not hasattr(v, "p") else
+                                   mpmath.mpf(v.p) / v.q)
+        result = _Precise(digits, rule).value(sp.sympify(expression), environment)
+    with mpmath.workdps(digits):
+        return +result
+
+
+def _environment(
+    expression: sp.Expr, values: Mapping[Any, Any], convert: Callable[[Any], Any]
+) -> dict[sp.Symbol, Any]:
+    by_name = {str(k): v for k, v in values.items()}
+    return {
+        s: convert(by_name[s.name])
+        for s in sp.sympify(expression).free_symbols
+        if isinstance(s, sp.Symbol) and s.name in by_name
+    }
+
+
+# --------------------------------------------------------------------------- brute force in double precision
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """One brute-force evaluation: its rule and the number of nodes of a single axis."""
+
+    rule: str
+    refinement: float
+
+    def value(self, expression: sp.Expr, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
+        symbols, nodes, function = _skeleton(expression, "numpy")
+        arguments = [_lookup(s, environment) for s in symbols]
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(function(*arguments, *[self._node(n, environment, depth) for n in nodes]))
+
+    def _node(self, node: Node, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
+        if isinstance(node, DistinctSum):
+            length = int(self.value(node.length, environment, depth))
+            return self.value(node.expand_at(length), environment, depth)
+        if isinstance(node, TokenExpectation):
+            return self._tokens(node, environment)
+        if isinstance(node, Expectation):
+            return self._expectation(node, environment, depth)
+        if isinstance(node, HalfLine):
+            s, w = self._axis(-70.0, 60.0, 420)
+            t = np.exp(s)
+            return self._contract(node.integrand, environment, depth, {node.variable: t}, w * t)
+        if isinstance(node, TruncatedExpectation):
+            upper = self.value(node.upper, environment, depth)
+            r, w = self._panels(0.0, 24.0, 240)
+            r, w = (a.reshape((-1,) + (1,) * depth) for a in (r, w))
+            x = upper - r
+            inner = {**environment, node.variable: x}
+            weight = w * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+            return np.sum(weight * self.value(node.integrand, inner, depth + 1), axis=0)
+        raise DerivationError(f"{type(node).__name__} has no brute-force evaluation")
+
+    def _expectation(self, node: Expectation, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
+        from theorykit.derivations.gaussian import standardize
+
+        node = standardize(node)
+        if len(node.variables) > 1:
+            inner = Expectation(node.integrand, list(node.variables)[1:])
+            node = Expectation(inner, [node.variables[0]])
+        x, w = self._gaussian(360)
+        return self._contract(node.integrand, environment, depth, {node.variables[0]: x}, w)
+
+    def _contract(
+        self,
+        integrand: sp.Expr,
+        environment: Mapping[sp.Symbol, Any],
+        depth: int,
+        bound: Mapping[sp.Symbol, np.ndarray],
+        weights: np.ndarray,
+    ) -> np.ndarray:
+        shape = (-1,) + (1,) * depth
+        inner = {**environment, **{s: a.reshape(shape) for s, a in bound.items()}}
+        values = self.value(integrand, inner, depth + 1)
+        values = np.broadcast_to(values, np.broadcast_shapes(values.shape, weights.reshape(shape).shape))
+        return np.tensordot(weights, values, axes=(0, 0))
+
+    def _gaussian(self, count: int, reach: float = 11.0) -> tuple[np.ndarray, np.ndarray]:
+        x, w = self._axis(-reach, reach, count)
+        return x, w * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+    def _axis(self, low: float, high: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.rule == "legendre":
+            return self._panels(low, high, count)
+        count = int(count * self.refinement)
+        step = (high - low) / count
+        return low + step * (np.arange(count) + 0.5), np.full(count, step)
+
+    def _panels(self, low: float, high: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+        panels = max(1, round(count * self.refinement / 12))
+        nodes, weights = np.polynomial.legendre.leggauss(12)
+        half = (high - low) / panels / 2
+        centres = low + half * (2 * np.arange(panels) + 1)
+        return (centres[:, None] + half * nodes).ravel(), np.tile(half * weights, panels)
+
+    def _tokens(self, node: TokenExpectation, environment: Mapping[sp.Symbol, Any]) -> np.ndarray:
+        """Average over tokens at an integer length: one axis for every field of every token."""
+        swept = [k for k, v in environment.items() if np.ndim(v) > 0 and k in node.free_symbols]
+        if swept:
+            return self._tokens_at_each(node, environment, swept)
+        length = int(self.value(node.length, environment, 0))
+        integrand = _expand_sums_at(node.integrand, node.length, length)
+        first = _largest_family(integrand)
+        integrand = integrand.replace(Largest, lambda *_: sp.Integer(1))
+        fields = sorted(
+            (i for i in integrand.atoms(sp.Indexed) if i.base in node.families), key=sp.default_sort_key
+        )
+        if first is not None:
+            fields = sorted({*fields, *[first[i] for i in range(1, length + 1)]}, key=sp.default_sort_key)
+        axes = [*fields, *[s for s in node.shared if s in integrand.free_symbols]]
+        plain = {a: sp.Symbol(f"_field_{i}") for i, a in enumerate(axes)}
+        integrand = integrand.xreplace(plain)
+        rough = [a for a in axes if not integrand.is_polynomial(plain[a])]
+        count = {0: 1, 1: 500, 2: 260, 3: 130, 4: 60, 5: 30}.get(len(rough), 22)
+        grids, roots = {}, [first[i] for i in range(1, length + 1)] if first is not None else []
+        for axis in axes:
+            if axis in roots[1:]:
+                grids[axis] = self._panels(0.0, 18.0, count)
+            elif axis in rough or axis in roots:
+                grids[axis] = self._gaussian(count, reach=9.0)
+            else:
+                nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+                grids[axis] = nodes, weights / math.sqrt(2 * math.pi)
+        return self._tensor_sum(integrand, axes, plain, grids, roots, environment)
+
+    def _tokens_at_each(
+        self, node: TokenExpectation, environment: Mapping[sp.Symbol, Any], swept: list[sp.Symbol]
+    ) -> np.ndarray:
+        """The same average at every value of the outer variables it depends on."""
+        arrays = np.broadcast_arrays(*[environment[k] for k in swept])
+        inside = _Tensor(self.rule, 0.5 * self.refinement)
+        points = zip(*[a.ravel() for a in arrays], strict=True)
+        values = [inside._tokens(node, {**environment, **dict(zip(swept, p, strict=True))}) for p in points]
+        return np.asarray(values, dtype=float).reshape(arrays[0].shape)
+
+    def _tensor_sum(self, integrand, axes, plain, grids, roots, environment):  # type: ignore[no-untyped-def]
+        """Sum over the product grid, one slice of the first axis at a time to bound memory."""
+        if not axes:
+            return self.value(integrand, environment, 0)
+        nodes0, weights0 = grids[axes[0]]
+        total = 0.0
+        for x0, w0 in zip(nodes0, weights0, strict=True):
+            local, weight = {**environment, plain[axes[0]]: x0}, w0
+            for position, axis in enumerate(axes[1:]):
+                shape = [1] * (len(axes) - 1)
+                shape[position] = -1
+                nodes, weights = (a.reshape(shape) for a in grids[axis])
+                if axis in roots[1:]:
+                    nodes = local[plain[roots[0]]] - nodes
+                    weights = weights * np.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi)
+                local[plain[axis]] = nodes
+                weight = weight * weights
+            total += float(np.sum(weight * self.value(integrand, local, len(axes) - 1)))
+        return np.asarray(total)
+
+
+def _expand_sums_at(expression: sp.Expr, symbol: sp.Expr, length: int) -> sp.Expr:
+    def expand(node: sp.Expr) -> sp.Expr:
+        if isinstance(node, DistinctSum):
+            return expand(node.expand_at(length))
+        if not node.args or isinstance(node, sp.Indexed):
+            return node
+        return node.func(*[expand(a) for a in node.args])
+
+    return expand(expression).xreplace({symbol: sp.Integer(length)})
+
+
+def _largest_family(expression: sp.Expr) -> sp.IndexedBase | None:
+    found = {atom.family for atom in expression.atoms(Largest)}
+    if len(found) > 1:
+        raise DerivationError(f"one family can carry the maximum, found {found}")
+    return found.pop() if found else None
+
+
+def evaluate_tensor(
+    expression: sp.Expr, values: Mapping[Any, Any], rule: str = "trapezoid"
+) -> tuple[float, float]:
+    """Brute-force value of an expression in double precision, with the difference to a coarser grid.
+
+    Averages over tokens need an integer length and at most about five non-polynomial fields.
+    """
+    environment = _environment(expression, values, float)
+    expression = sp.sympify(expression)
+    fine = float(_Tensor(rule, 1.0).value(expression, environment, 0))
+    coarse = float(_Tensor(rule, 0.8).value(expression, environment, 0))
+    if not (math.isfinite(fine) and math.isfinite(coarse)):
+        raise DerivationError(f"brute-force evaluation is not finite at {dict(values)}")
+    return fine, abs(fine - coarse)

@@ -1,0 +1,304 @@
+r"""Averages of normalized weights factorize over tokens.
+
+A weight :math:`b_l/\sum_m b_m` couples all tokens through its denominator. Writing
+:math:`S^{-p}=\Gamma(p)^{-1}\int_0^\infty t^{p-1}e^{-tS}dt` turns the coupling into a product over tokens,
+and independence turns the average of the product into a product of averages: what is left has the
+dimension of one token and a half-line, at any length.
+
+Three rewritings, each a step of its own in a derivation:
+
+``expand_token_sums``    products of sums over tokens -> sums over pairwise distinct tokens
+``laplace_denominators`` 1/S**p -> half-line integral of exp(-t S)
+``factorize_tokens``     average over L tokens -> products of averages over one token
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import sympy as sp
+
+from theorykit.derivations.nodes import (
+    DistinctSum,
+    Expectation,
+    HalfLine,
+    TokenExpectation,
+    TokenPower,
+    gamma_weight,
+)
+from theorykit.errors import DerivationError
+
+__all__ = ["INDICES", "expand_token_sums", "factorize_tokens", "integrate_family", "laplace_denominators"]
+
+INDICES = sp.symbols("l m n o", integer=True, positive=True)
+
+
+def expand_token_sums(expression: sp.Expr) -> sp.Expr:
+    """Multiply sums over tokens out into sums over pairwise distinct tokens, inside and outside nodes."""
+    if isinstance(expression, TokenExpectation):
+        return expression.with_integrand(expand_token_sums(expression.integrand))
+    expanded = sp.expand(expression, deep=False, power_exp=False, power_base=False)
+    return sp.Add(*[_merge_sums(term) for term in sp.Add.make_args(_expand_powers(expanded))])
+
+
+def _expand_powers(expression: sp.Expr) -> sp.Expr:
+    return sp.expand_mul(sp.expand_multinomial(expression, deep=False), deep=False)
+
+
+def _merge_sums(term: sp.Expr) -> sp.Expr:
+    """One product: all its sums become one sum per way of identifying their indices."""
+    sums: list[DistinctSum] = []
+    rest = sp.Integer(1)
+    for factor in sp.Mul.make_args(term):
+        base, exponent = factor.as_base_exp()
+        if isinstance(base, DistinctSum) and exponent.is_Integer and exponent > 0:
+            sums.extend([base] * int(exponent))
+        else:
+            rest *= factor
+    if not sums:
+        return rest
+    merged = [sums[0]]
+    for other in sums[1:]:
+        merged = [product for left in merged for product in _product(left, other)]
+    return sp.Add(*[rest * m for m in merged])
+
+
+def _product(left: DistinctSum, right: DistinctSum) -> list[DistinctSum]:
+    """left * right, by which indices of the two coincide."""
+    if left.args[2:] != right.args[2:]:
+        raise DerivationError(f"sums over different token ranges: {left.args[2:]} and {right.args[2:]}")
+    names = list(left.indices)
+    fresh = [i for i in INDICES if i not in names]
+    renamed = dict(zip(right.indices, fresh, strict=False))
+    body = right.integrand.xreplace(renamed)
+    others = [renamed[i] for i in right.indices]
+    products = []
+    for count in range(min(len(names), len(others)) + 1):
+        for chosen in combinations(others, count):
+            for targets in permutations(names, count):
+                identified = body.xreplace(dict(zip(chosen, targets, strict=True)))
+                indices = names + [i for i in others if i not in chosen]
+                products.append(_canonical(left, left.integrand * identified, indices))
+    return products
+
+
+def _canonical(template: DistinctSum, summand: sp.Expr, indices: list[sp.Symbol]) -> DistinctSum:
+    """Indices renamed to the first of the alphabet, so that equal sums are structurally equal."""
+    renaming = dict(zip(indices, INDICES, strict=False))
+    summand = summand.xreplace(renaming)
+    return DistinctSum(summand, INDICES[: len(indices)], *template.args[2:])
+
+
+def laplace_denominators(
+    node: TokenExpectation, denominators: dict[sp.Expr, sp.Symbol]
+) -> HalfLine | TokenExpectation:
+    """Replace each 1/S**p, S a key of ``denominators``, by the half-line integral over its variable t."""
+    powers: dict[sp.Expr, set[sp.Expr]] = {s: set() for s in denominators}
+    for term in sp.Add.make_args(node.integrand):
+        for s in denominators:
+            powers[s].add(_power_of(term, s))
+    integrand, weight = node.integrand, sp.Integer(1)
+    for s, t in denominators.items():
+        if len(powers[s]) != 1:
+            raise DerivationError(f"every term must carry the same power of {s}, found {sorted(powers[s])}")
+        p = next(iter(powers[s]))
+        if not (p.is_Integer and p > 0):
+            raise DerivationError(f"{s} must stand in the denominator with a positive integer power, found {p}")
+        integrand = sp.Add(*[term * s**p for term in sp.Add.make_args(integrand)])
+        weight *= t ** (p - 1) / sp.gamma(p)
+    exponent = sp.Add(*[-t * s for s, t in denominators.items()])
+    terms = [weight * term * sp.exp(exponent) for term in sp.Add.make_args(integrand)]
+    result: sp.Expr = node.with_integrand(sp.Add(*terms))
+    for t in denominators.values():
+        result = HalfLine(result, t)
+    return result
+
+
+def _power_of(term: sp.Expr, base: sp.Expr) -> sp.Expr:
+    for factor in sp.Mul.make_args(term):
+        b, e = factor.as_base_exp()
+        if b == base:
+            return -e
+    return sp.Integer(0)
+
+
+def factorize_tokens(expression: sp.Expr, names: dict[sp.IndexedBase, sp.Symbol]) -> sp.Expr:
+    """Independence of the tokens: every average over L tokens becomes products of one-token averages.
+
+    ``names`` gives the plain symbol that stands for a family inside a one-token average.
+    """
+    if isinstance(expression, HalfLine):
+        return HalfLine(factorize_tokens(expression.integrand, names), expression.variable)
+    if not isinstance(expression, TokenExpectation):
+        raise DerivationError(f"an average over tokens is expected, got {type(expression).__name__}")
+    if expression.shared:
+        raise DerivationError(f"integrate the shared variables {expression.shared} out first")
+    variables = [names[f] for f in expression.families]
+    return sp.Add(
+        *[
+            _factorize_term(term, expression, names, variables)
+            for term in sp.Add.make_args(expand_token_sums(expression.integrand))
+        ]
+    )
+
+
+def _factorize_term(
+    term: sp.Expr,
+    node: TokenExpectation,
+    names: dict[sp.IndexedBase, sp.Symbol],
+    variables: list[sp.Symbol],
+) -> sp.Expr:
+    coefficient, hidden, weight, bulk = _sort_factors(term, node.families)
+    index = INDICES[0]
+    typical = weight.get(index, sp.Integer(1))
+    has_hidden = hidden != 1 or sp.Integer(1) in weight
+    if bulk is not None and bulk.first != (2 if has_hidden else 1):
+        raise DerivationError(f"token 1 is singled out: sums must start after it, got {bulk}")
+
+    parts = [coefficient]
+
+    def average(factor: sp.Expr, token: sp.Basic) -> sp.Expr:
+        scaled, absorbed = _gamma_form(factor)
+        parts.append(absorbed)
+        return Expectation(scaled.xreplace({f[token]: s for f, s in names.items()}), variables)
+
+    used = 0
+    if has_hidden:
+        parts.append(average(hidden * weight.get(sp.Integer(1), typical.xreplace({index: sp.Integer(1)})), 1))
+    if bulk is not None:
+        parts.append(bulk.multiplicity)
+        remaining = bulk.integrand
+        for token in bulk.indices:
+            own, remaining = _own_factors(remaining, token)
+            parts.append(average(own * typical.xreplace({index: token}), token))
+            used += 1
+        parts.append(remaining)
+    idle = average(typical, index)
+    if idle != 1:
+        parts.append(TokenPower(idle, node.length - used - (1 if has_hidden else 0)))
+    return sp.Mul(*parts)
+
+
+def _gamma_form(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """Write b**n exp(-t b) as t**-n times a gamma weight of t b: (new product, product of t**-n)."""
+    powers = dict(f.as_base_exp() for f in sp.Mul.make_args(product) if not isinstance(f, sp.exp))
+    exponent = sp.Add(*[f.args[0] for f in sp.Mul.make_args(product) if isinstance(f, sp.exp)])
+    scaled, absorbed = sp.Integer(1), sp.Integer(1)
+    for part in sp.Add.make_args(exponent):
+        if part == 0:
+            continue
+        kernel, t = _kernel_and_variable(-part)
+        degree = powers.pop(kernel, sp.Integer(0))
+        scaled *= gamma_weight(t * kernel, degree)
+        absorbed *= t ** (-degree)
+    return scaled * sp.Mul(*[b**e for b, e in powers.items()]), absorbed
+
+
+def _kernel_and_variable(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """Split t * b(field) into the kernel, which carries the field, and the Laplace variable."""
+    t, kernel = product.as_independent(sp.Indexed, as_Add=False)
+    if not t.is_Symbol:
+        raise DerivationError(f"{product} is not a Laplace variable times a kernel of one token")
+    return kernel, t
+
+
+def _sort_factors(
+    term: sp.Expr, families: sp.Tuple
+) -> tuple[sp.Expr, sp.Expr, dict[sp.Basic, sp.Expr], DistinctSum | None]:
+    """(free coefficient, factor of token 1, exponential weight per kind of token, sum over the others)."""
+    coefficient, hidden = sp.Integer(1), sp.Integer(1)
+    exponents: dict[sp.Basic, sp.Expr] = {}
+    bulk: DistinctSum | None = None
+    for factor in sp.Mul.make_args(sp.powsimp(term, deep=False, combine="exp")):
+        if isinstance(factor, DistinctSum):
+            if bulk is not None:
+                raise DerivationError("multiply the sums out first")
+            bulk = factor
+        elif isinstance(factor, sp.exp) and factor.has(DistinctSum):
+            _collect_exponent(factor.args[0], exponents)
+        elif _tokens_of(factor, families):
+            hidden *= factor
+        else:
+            coefficient *= factor
+    weights = {token: sp.exp(e) for token, e in exponents.items()}
+    return coefficient, hidden, weights, bulk
+
+
+def _collect_exponent(exponent: sp.Expr, into: dict[sp.Basic, sp.Expr]) -> None:
+    for part in sp.Add.make_args(sp.expand(exponent, deep=False)):
+        scale, total = part.as_independent(DistinctSum)
+        if isinstance(total, DistinctSum):
+            body = total.integrand.xreplace({total.indices[0]: INDICES[0]})
+            into[INDICES[0]] = into.get(INDICES[0], sp.Integer(0)) + scale * body
+        elif total == 1:
+            into[sp.Integer(1)] = into.get(sp.Integer(1), sp.Integer(0)) + part
+        else:
+            raise DerivationError(f"exponent {part} is not additive over tokens")
+
+
+def _tokens_of(expression: sp.Expr, families: sp.Tuple) -> set[sp.Basic]:
+    return {i.indices[0] for i in expression.atoms(sp.Indexed) if i.base in families}
+
+
+def _own_factors(product: sp.Expr, token: sp.Basic) -> tuple[sp.Expr, sp.Expr]:
+    """Factors of a product that carry the index ``token``, and the rest."""
+    own, rest = sp.Integer(1), sp.Integer(1)
+    for factor in sp.Mul.make_args(product):
+        if token in factor.free_symbols:
+            own *= factor
+        else:
+            rest *= factor
+    return own, rest
+
+
+def integrate_family(node: TokenExpectation, families: tuple[sp.IndexedBase, ...]) -> TokenExpectation:
+    """Wick's theorem for families (and shared variables) in which the integrand is a polynomial.
+
+    Only products of at most two fields occur in a quadratic risk: pairs on one token average to 1, pairs on
+    different tokens and single fields to 0.
+    """
+    total = sp.Integer(0)
+    for term in sp.Add.make_args(expand_token_sums(node.integrand)):
+        total += _contract(term, families, node.shared)
+    kept = [f for f in node.families if f not in families]
+    return TokenExpectation(total, kept, node.length)
+
+
+def _contract(term: sp.Expr, families: tuple[sp.IndexedBase, ...], shared: sp.Tuple) -> sp.Expr:
+    result = sp.Integer(1)
+    counts: dict[sp.Basic, int] = {}
+    for factor in sp.Mul.make_args(term):
+        if isinstance(factor, DistinctSum):
+            inner = _contract_inside(factor, families, counts)
+            if inner is None:
+                return sp.Integer(0)
+            result *= inner
+            continue
+        base, exponent = factor.as_base_exp()
+        if base in shared or (isinstance(base, sp.Indexed) and base.base in families):
+            counts[base] = counts.get(base, 0) + int(exponent)
+        else:
+            result *= factor
+    for power in counts.values():
+        result *= 0 if power % 2 else sp.factorial2(power - 1)
+    return result
+
+
+def _contract_inside(
+    node: DistinctSum, families: tuple[sp.IndexedBase, ...], outer: dict[sp.Basic, int]
+) -> sp.Expr | None:
+    """Fields under a sum pair among themselves: an odd power of any of them averages to zero."""
+    del outer
+    kept, counts = sp.Integer(1), {}
+    for factor in sp.Mul.make_args(node.integrand):
+        base, exponent = factor.as_base_exp()
+        if isinstance(base, sp.Indexed) and base.base in families:
+            counts[base] = counts.get(base, 0) + int(exponent)
+        else:
+            kept *= factor
+    weight = sp.Integer(1)
+    for power in counts.values():
+        if power % 2:
+            return None
+        weight *= sp.factorial2(power - 1)
+    return DistinctSum(weight * kept, *node.args[1:])

@@ -1,0 +1,107 @@
+"""Quadrature grids: Gauss-Legendre panels for Gaussian variables, the trapezoid rule on s = log t.
+
+Panels are split at breakpoints (kinks and fronts of the integrand) and lie on a fixed lattice, so that the grid,
+and with it the last bit of a result, is a function of its arguments only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+__all__ = ["Grid", "Interval", "gaussian_grid", "half_line_grid", "truncated_grid"]
+
+ORDER = 16
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Range of one variable and the distance of its panels (Gaussian) or nodes (half-line)."""
+
+    low: float
+    high: float
+    step: float
+
+    def refined(self, factor: float) -> Interval:
+        return Interval(self.low, self.high, self.step / factor)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Nodes and weights; for a truncated variable the weights are a matrix, one row per outer node."""
+
+    nodes: np.ndarray
+    weights: np.ndarray
+    edges: np.ndarray | None = None
+
+
+@lru_cache(maxsize=8)
+def _legendre(order: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(order)
+
+
+@lru_cache(maxsize=8)
+def _integration_matrix(order: int) -> np.ndarray:
+    """Row i integrates a polynomial, given at the nodes, from -1 to node i."""
+    nodes, weights = _legendre(order)
+    vandermonde = np.polynomial.legendre.legvander(nodes, order - 1)
+    # coefficients c_k = (2k+1)/2 sum_j w_j P_k(x_j) f_j, and int_{-1}^x P_k = (P_{k+1} - P_{k-1})/(2k+1)
+    coefficients = ((2 * np.arange(order) + 1) / 2)[:, None] * (vandermonde * weights[:, None]).T
+    extended = np.polynomial.legendre.legvander(nodes, order)
+    antiderivative = np.empty((order, order))
+    antiderivative[:, 0] = nodes + 1
+    for k in range(1, order):
+        antiderivative[:, k] = (extended[:, k + 1] - extended[:, k - 1]) / (2 * k + 1)
+    return antiderivative @ coefficients
+
+
+def panel_edges(interval: Interval, breakpoints: tuple[float, ...]) -> np.ndarray:
+    """Lattice of the panel width between the ends, with the breakpoints put in."""
+    width = interval.step
+    first, last = math.floor(interval.low / width), math.ceil(interval.high / width)
+    lattice = np.arange(first, max(last, first + 1) + 1) * width
+    inside = [b for b in breakpoints if lattice[0] < b < lattice[-1]]
+    edges = np.unique(np.concatenate([lattice, np.asarray(inside, dtype=float)]))
+    # a sliver of a panel would only waste nodes
+    keep = np.concatenate([[True], np.diff(edges) > 1e-12 * max(1.0, width)])
+    return edges[keep]
+
+
+def gaussian_grid(interval: Interval, breakpoints: tuple[float, ...] = (), order: int = ORDER) -> Grid:
+    """Panels with the standard normal density in the weights."""
+    edges = panel_edges(interval, breakpoints)
+    nodes, weights = _legendre(order)
+    half = np.diff(edges) / 2
+    x = (edges[:-1] + half)[:, None] + half[:, None] * nodes
+    w = half[:, None] * weights * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return Grid(np.ascontiguousarray(x.ravel()), np.ascontiguousarray(w.ravel()), edges)
+
+
+def half_line_grid(interval: Interval) -> Grid:
+    """Trapezoid rule in s = log t on the lattice of multiples of the step."""
+    first, last = math.floor(interval.low / interval.step), math.ceil(interval.high / interval.step)
+    nodes = np.arange(first, last + 1) * interval.step
+    return Grid(nodes, np.full(nodes.size, interval.step))
+
+
+def truncated_grid(
+    interval: Interval, outer: Grid, breakpoints: tuple[float, ...], order: int = ORDER
+) -> Grid:
+    """The Gaussian grid below each node of ``outer``: weights[i, j] integrates up to outer node i.
+
+    Both grids share one lattice; the panel that contains the outer node is integrated by interpolation.
+    """
+    low = min(interval.low, float(outer.edges[0]))
+    grid = gaussian_grid(Interval(low, float(outer.edges[-1]), interval.step), breakpoints, order)
+    panel = np.searchsorted(grid.edges, outer.nodes) - 1
+    full = np.repeat(np.arange(grid.edges.size - 1), order)
+    weights = np.where(full[None, :] < panel[:, None], grid.weights[None, :], 0.0)
+    matrix, (_, plain) = _integration_matrix(order), _legendre(order)
+    density_half = (grid.weights.reshape(-1, order) / plain)[panel]
+    within = np.arange(outer.nodes.size) % order
+    columns = panel[:, None] * order + np.arange(order)
+    np.put_along_axis(weights, columns, matrix[within] * density_half, axis=1)
+    return Grid(grid.nodes, np.ascontiguousarray(weights), grid.edges)

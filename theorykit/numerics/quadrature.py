@@ -1,0 +1,384 @@
+"""Adaptive quadrature of a compiled plan: value and error of every observable.
+
+A plan (see :mod:`theorykit.codegen.program`) evaluates tables on given grids. This module chooses the grids:
+it finds where each variable matters (``locate``), evaluates, and refines every variable by itself until the
+observables stop to change. The error of a result is the sum of the changes under refinement of each variable,
+plus a rounding floor that is propagated through the observables. All decisions depend on the arguments only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from theorykit.errors import ConvergenceError
+from theorykit.numerics.grids import (
+    Grid,
+    Interval,
+    gaussian_grid,
+    half_line_grid,
+    truncated_grid,
+)
+
+__all__ = ["Options", "QuadraturePlan", "Result", "evaluate_on", "integrate", "locate"]
+
+Intervals = Mapping[str, Interval]
+
+
+class QuadraturePlan(Protocol):
+    """What the quadrature needs of a compiled plan."""
+
+    layout: Mapping
+
+    def breakpoints(self, variable: str, parameters: np.ndarray) -> tuple[float, ...]: ...
+
+    def run(
+        self, stage: int, parameters: np.ndarray, grids: Mapping[str, Grid], tables: list[np.ndarray]
+    ) -> np.ndarray: ...
+
+    def observables(self, parameters: np.ndarray, integrals: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Options:
+    """rtol: relative accuracy asked of each observable. A result is returned if its error estimate is below
+    ``accept`` (relative) and raises ConvergenceError otherwise. ``max_points`` bounds one table."""
+
+    rtol: float = 2e-14
+    accept: float = 1e-6
+    atol: float = 1e-300
+    max_rounds: int = 9
+    max_points: float = 4e8
+
+
+@dataclass(frozen=True)
+class Result:
+    """Observables with errors, the intervals that were used and how many integrand values it took."""
+
+    values: np.ndarray
+    errors: np.ndarray
+    intervals: Intervals
+    evaluations: int
+
+
+PANEL, STEP = 1.0, 0.25  # first panel width of a Gaussian variable, first step of s = log t
+REFINEMENT = 1.5
+NEGLIGIBLE = 1e-18
+ROUNDING = 2e-15
+
+
+def make_grids(
+    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, order: int = 16
+) -> dict[str, Grid]:
+    """Grids of all variables; truncated ones after the variable that bounds them."""
+    grids: dict[str, Grid] = {}
+    variables = plan.layout["variables"]
+    shared = _shared_breakpoints(plan, parameters)
+    for variable in sorted(variables, key=lambda v: v["outer"] is not None):
+        name, interval = variable["name"], intervals[variable["name"]]
+        if variable["measure"] == "half_line":
+            grids[name] = half_line_grid(interval)
+        elif variable["outer"] is not None:
+            grids[name] = truncated_grid(interval, grids[variable["outer"]], shared[name], order)
+        else:
+            grids[name] = gaussian_grid(interval, shared[name], order)
+    return grids
+
+
+def _shared_breakpoints(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, tuple[float, ...]]:
+    """A truncated variable and its outer one share their panels, hence their breakpoints."""
+    own = {v["name"]: plan.breakpoints(v["name"], parameters) for v in plan.layout["variables"]}
+    for variable in plan.layout["variables"]:
+        outer = variable["outer"]
+        if outer is not None:
+            both = tuple(sorted({*own[outer], *own[variable["name"]]}))
+            own[outer] = own[variable["name"]] = both
+    return own
+
+
+@dataclass
+class _Evaluation:
+    """Tables of all stages on given grids, and the integrals of the roots."""
+
+    plan: QuadraturePlan
+    parameters: np.ndarray
+    grids: dict[str, Grid]
+
+    def __post_init__(self) -> None:
+        self.tables: list[np.ndarray] = []
+        self.evaluations = 0
+        for index, stage in enumerate(self.plan.layout["stages"]):
+            self.tables.append(self.plan.run(index, self.parameters, self.grids, self.tables))
+            self.evaluations += self._size(stage)
+
+    def _size(self, stage: Mapping) -> int:
+        loops = [*stage["dims"], *([stage["reduced"]] if stage["reduced"] else [])]
+        return int(np.prod([self.grids[v].nodes.size for v in loops]))
+
+    def roots(self) -> list[tuple[str, np.ndarray]]:
+        """(variable, weighted integrand of shape (outputs, nodes)) of every root stage."""
+        found = []
+        for stage, table in zip(self.plan.layout["stages"], self.tables, strict=True):
+            if stage["reduced"] is None:
+                (variable,) = stage["dims"]
+                found.append((variable, table * self.grids[variable].weights))
+        return found
+
+    def integrals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Integrals of the roots and of their absolute values."""
+        parts = [weighted for _, weighted in self.roots()]
+        if not parts:
+            return np.zeros(0), np.zeros(0)
+        return (
+            np.concatenate([np.sum(p, axis=1) for p in parts]),
+            np.concatenate([np.sum(np.abs(p), axis=1) for p in parts]),
+        )
+
+    def is_finite(self) -> bool:
+        return all(bool(np.all(np.isfinite(t))) for t in self.tables)
+
+
+# ------------------------------------------------------------------------------------- where the integrals live
+
+
+def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
+    """Intervals outside of which no variable contributes, with the first panel widths and steps.
+
+    Every variable starts from the range that double precision can represent and is cut, in two passes, to where
+    its part of the tables (weighted by the importance of the outer variables) is above 1e-18.
+    """
+    last_error = "nothing evaluated"
+    for reach in (38.0, 26.0, 18.0, 13.0):
+        try:
+            coarse = {
+                v["name"]: Interval(-700.0, 700.0, 8.0)
+                if v["measure"] == "half_line"
+                else Interval(-reach, reach, 2.0)
+                for v in plan.layout["variables"]
+            }
+            return _trim_twice(plan, parameters, coarse)
+        except FloatingPointError as error:
+            last_error = str(error)
+    raise ConvergenceError(
+        f"{plan.layout['name']}: {last_error} at {_named(plan, parameters)}; the integrand overflows or vanishes "
+        "everywhere: choose less extreme parameters",
+        last=parameters,
+        residual=float("inf"),
+        steps=0,
+        start="locate",
+    )
+
+
+def _trim_twice(plan: QuadraturePlan, parameters: np.ndarray, coarse: Intervals) -> dict[str, Interval]:
+    first = _trim(plan, parameters, coarse, order=8)
+    half = {
+        name: Interval(i.low, i.high, 2.0 if i.step == 8.0 else 1.0) for name, i in first.items()
+    }
+    second = _trim(plan, parameters, half, order=8)
+    measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
+    return {
+        name: Interval(i.low, i.high, STEP if measures[name] == "half_line" else PANEL)
+        for name, i in second.items()
+    }
+
+
+def _trim(plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, order: int) -> dict[str, Interval]:
+    kept = dict(intervals)
+    evaluation = _Evaluation(plan, parameters, make_grids(plan, parameters, kept, order))
+    importance: dict[str, np.ndarray] = {}
+    for variable, weighted in evaluation.roots():
+        profile = _profile(weighted)
+        importance[variable] = np.maximum(importance.get(variable, 0.0), profile)
+    for variable, profile in importance.items():
+        kept[variable] = _cut(evaluation.grids[variable].nodes, profile, intervals[variable])
+    for variable in _by_depth(plan):
+        if variable in importance and not _is_reduced(plan, variable):
+            continue
+        profile = _reduced_profile(evaluation, variable, importance, order)
+        if variable in importance:
+            profile = np.maximum(profile, importance[variable])
+        kept[variable] = _cut(evaluation.grids[variable].nodes, profile, intervals[variable])
+    return kept
+
+
+def _profile(weighted: np.ndarray) -> np.ndarray:
+    """Largest share, over the outputs, of each node in its integral."""
+    if not np.all(np.isfinite(weighted)):
+        raise FloatingPointError("the integrand is not finite")
+    total = np.max(np.abs(weighted), axis=1, keepdims=True)
+    if not np.any(total > 0):
+        raise FloatingPointError("the integrand vanishes on the whole range")
+    return np.max(np.abs(weighted) / np.where(total > 0, total, 1.0), axis=0)
+
+
+def _is_reduced(plan: QuadraturePlan, variable: str) -> bool:
+    return any(s["reduced"] == variable for s in plan.layout["stages"])
+
+
+def _by_depth(plan: QuadraturePlan) -> list[str]:
+    return [v["name"] for v in plan.layout["variables"]]
+
+
+def _reduced_profile(
+    evaluation: _Evaluation, variable: str, importance: Mapping[str, np.ndarray], order: int
+) -> np.ndarray:
+    """Share of each block of nodes in the tables that are summed over the variable."""
+    grid = evaluation.grids[variable]
+    block = order if grid.edges is not None else 4
+    profile = np.zeros(grid.nodes.size)
+    for index, stage in enumerate(evaluation.plan.layout["stages"]):
+        if stage["reduced"] != variable:
+            continue
+        total = np.abs(evaluation.tables[index])
+        if not np.all(np.isfinite(total)):
+            raise FloatingPointError("a table is not finite")
+        weight = _outer_importance(stage["dims"], evaluation, importance)
+        for start in range(0, grid.nodes.size, block):
+            stop = min(start + block, grid.nodes.size)
+            part = Grid(grid.nodes[start:stop], np.ascontiguousarray(grid.weights[..., start:stop]))
+            table = evaluation.plan.run(
+                index, evaluation.parameters, {**evaluation.grids, variable: part}, _sliced(
+                    evaluation, index, variable, slice(start, stop))
+            )
+            share = np.abs(table) / np.where(total > 0, total, 1.0) * weight
+            profile[start:stop] = np.maximum(profile[start:stop], np.max(share, initial=0.0))
+    return profile
+
+
+def _sliced(evaluation: _Evaluation, index: int, variable: str, part: slice) -> list[np.ndarray]:
+    """Tables with the nodes of one variable cut out, as a stage on part of the grid needs them."""
+    tables = list(evaluation.tables)
+    for source in evaluation.plan.layout["stages"][index]["inputs"]:
+        dims = evaluation.plan.layout["stages"][source]["dims"]
+        if variable in dims:
+            cut = [slice(None)] * (1 + len(dims))
+            cut[1 + dims.index(variable)] = part
+            tables[source] = np.ascontiguousarray(tables[source][tuple(cut)])
+    return tables
+
+
+def _outer_importance(
+    dims: list[str], evaluation: _Evaluation, importance: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    weight = np.ones((1,) * (1 + len(dims)))
+    for position, name in enumerate(dims):
+        if name in importance:
+            shape = [1] * (1 + len(dims))
+            shape[1 + position] = -1
+            weight = weight * importance[name].reshape(shape)
+    return weight
+
+
+def _cut(nodes: np.ndarray, profile: np.ndarray, interval: Interval) -> Interval:
+    """The interval where the profile is not negligible, with one step of margin."""
+    active = np.flatnonzero(profile > NEGLIGIBLE)
+    if active.size == 0:
+        return interval
+    low = max(interval.low, float(nodes[active[0]]) - interval.step)
+    high = min(interval.high, float(nodes[active[-1]]) + interval.step)
+    return Interval(low, high, interval.step)
+
+
+# ------------------------------------------------------------------------------------- values with errors
+
+
+def evaluate_on(
+    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Observables and their rounding floor on the grids of the intervals, without refinement."""
+    evaluation = _Evaluation(plan, parameters, make_grids(plan, parameters, intervals))
+    if not evaluation.is_finite():
+        raise ConvergenceError(
+            f"{plan.layout['name']}: the integrand is not finite at {_named(plan, parameters)}",
+            last=parameters,
+            residual=float("inf"),
+            steps=0,
+            start="quadrature",
+        )
+    integrals, absolute = evaluation.integrals()
+    values = plan.observables(parameters, integrals)
+    floor = ROUNDING * np.abs(values)
+    for k in range(integrals.size):
+        moved = integrals.copy()
+        moved[k] += 2 * ROUNDING * absolute[k]
+        floor = floor + np.abs(plan.observables(parameters, moved) - values)
+    return values, floor, evaluation.evaluations
+
+
+def integrate(
+    plan: QuadraturePlan,
+    parameters: np.ndarray,
+    options: Options | None = None,
+    intervals: Intervals | None = None,
+) -> Result:
+    """All observables of a plan at one parameter point, each with an error estimate.
+
+    Raises
+    ------
+    ConvergenceError
+        the integrand is nowhere finite and nonzero, or the error estimate stays above ``options.accept``.
+    """
+    options = Options() if options is None else options
+    current = dict(locate(plan, parameters) if intervals is None else intervals)
+    names = [v["name"] for v in plan.layout["variables"] if v["outer"] is None]
+    if not names:
+        values, floor, count = evaluate_on(plan, parameters, {})
+        return Result(values, floor, {}, count)
+    total = 0
+    for _ in range(options.max_rounds):
+        values, floor, count = evaluate_on(plan, parameters, current)
+        changes = []
+        total += count
+        for name in names:
+            finer, _, more = evaluate_on(plan, parameters, _refined(plan, current, name, REFINEMENT))
+            changes.append(np.abs(finer - values))
+            total += more
+        errors = np.sum(changes, axis=0) + floor
+        target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
+        slow = [n for n, c in zip(names, changes, strict=True) if np.any(c > target / len(names))]
+        if not slow:
+            return _checked(plan, parameters, values, errors, current, total, options)
+        refined = dict(current)
+        for name in slow:
+            refined = _refined(plan, refined, name, 2.0)
+        if count * 2.0 ** len(slow) > options.max_points:
+            break
+        current = refined
+    return _checked(plan, parameters, values, errors, current, total, options)
+
+
+def _refined(plan: QuadraturePlan, intervals: Intervals, name: str, factor: float) -> dict[str, Interval]:
+    """One variable finer, together with the truncated variables that share its panels."""
+    tied = {v["name"] for v in plan.layout["variables"] if v["outer"] == name} | {name}
+    return {n: i.refined(factor) if n in tied else i for n, i in intervals.items()}
+
+
+def _checked(
+    plan: QuadraturePlan,
+    parameters: np.ndarray,
+    values: np.ndarray,
+    errors: np.ndarray,
+    intervals: Intervals,
+    evaluations: int,
+    options: Options,
+) -> Result:
+    bad = ~(errors <= options.accept * np.abs(values) + options.atol) & ~(errors <= 1e-9)
+    if np.any(bad) or not np.all(np.isfinite(values)):
+        worst = int(np.argmax(bad))
+        raise ConvergenceError(
+            f"{plan.layout['name']}: {plan.layout['observables'][worst]} = {values[worst]:.6g} has error "
+            f"{errors[worst]:.1g} at {_named(plan, parameters)}; the integrand is too steep for the grid limit",
+            last=values,
+            residual=float(errors[worst]),
+            steps=evaluations,
+            start="quadrature",
+        )
+    return Result(values, errors, dict(intervals), evaluations)
+
+
+def _named(plan: QuadraturePlan, parameters: np.ndarray) -> str:
+    pairs = zip(plan.layout["parameters"], parameters, strict=True)
+    return ", ".join(f"{n} = {v:.6g}" for n, v in pairs)
