@@ -1,7 +1,8 @@
 """The mathematics as data: derivations that are checked step by step, and the records they end in.
 
-``CATALOGUE`` maps the name of a derivation to the function that makes it; nothing is derived, and SymPy is not
-imported, before :func:`get` asks for one. The package can be called: ``theorykit.derivations()`` lists the names.
+``CATALOGUE`` maps the name of a derivation to the function that makes it; nothing is derived, and SymPy is
+not imported, before :func:`get` asks for one. The package can be called: ``theorykit.derivations()`` lists
+the names.
 
 =========== ====================================================================
 module      what it holds
@@ -11,7 +12,9 @@ nodes       the expression language: averages, half-line integrals, token sums
 gaussian    Wick, Stein, exponential tilt
 laplace     averages of normalized weights factorize over tokens
 evaluate    numbers for expressions, by means of their own
+reduction   whether an expression is zero, by bounded rewritings
 audit       runs the check of every step
+verdicts    what an audit found, as records
 =========== ====================================================================
 """
 
@@ -26,8 +29,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-# The folder is also reachable through a link named `derivations` at the top of the repository. Imported through it,
-# every class would exist twice under different names, so that import is refused.
+# The folder is also reachable through a link named `derivations` at the top of the repository. Imported
+# through it, every class would exist twice under different names, so that import is refused.
 if not __name__.startswith("theorykit."):
     raise ImportError("import theorykit.derivations")
 
@@ -98,7 +101,8 @@ def substituted(
     _require_known(name)
     if not (isinstance(replacement, Derivation | Equations) or callable(replacement)):
         raise TypeError(
-            f"the replacement of {name} must be a Derivation, an Equations record or a function, got {replacement!r}"
+            f"the replacement of {name} must be a Derivation, an Equations record or a function, "
+            f"got {replacement!r}"
         )
     token = object()
     with _lock:
@@ -129,7 +133,8 @@ def _derive(target: str, options: tuple[tuple[str, type, Any], ...]) -> Derivati
     from theorykit.derivations.ledger import Derivation
 
     module, function = target.split(":")
-    derivation = getattr(importlib.import_module(module), function)(**{option: value for option, _, value in options})
+    derive = getattr(importlib.import_module(module), function)
+    derivation = derive(**{option: value for option, _, value in options})
     if not isinstance(derivation, Derivation):
         raise TypeError(f"{target} must return a Derivation, got {type(derivation).__name__}")
     return derivation
@@ -161,7 +166,8 @@ def _require_known(name: str) -> None:
         import difflib
 
         near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names()) or 'none'}"
+        known = f"known: {', '.join(names()) or 'none'}"
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else known
         raise DerivationError(f"no derivation is called {name!r}; {hint}")
 
 

@@ -1,8 +1,8 @@
 """Running the checks of a derivation.
 
-A *proved* step is reduced to zero by the rewritings of :mod:`theorykit.derivations.reduction`, and evaluated on both
-sides at seeded points as a guard against a wrong reduction. A *verified* step is evaluated on both sides at its own
-points, each side by its own means. *Simulated* and *assumed* steps are listed, not run.
+A *proved* step is reduced to zero by the rewritings of :mod:`theorykit.derivations.reduction`, and evaluated
+on both sides at seeded points as a guard against a wrong reduction. A *verified* step is evaluated on both
+sides at its own points, each side by its own means. *Simulated* and *assumed* steps are listed, not run.
 
 Nothing is swallowed: a check that cannot be carried out has failed, and its detail holds the error.
 """
@@ -10,7 +10,6 @@ Nothing is swallowed: a check that cannot be carried out has failed, and its det
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,7 +87,8 @@ def audit_step(step: Step, slow: bool = False) -> StepResult:
     if check.kind == "assumed":
         return StepResult(step.name, check.kind, AuditStatus.ASSUMED, check.reference)
     if check.kind == "simulated":
-        return StepResult(step.name, check.kind, AuditStatus.SIMULATED, f"{check.reference} (run by validate)")
+        detail = f"{check.reference} (run by validate)"
+        return StepResult(step.name, check.kind, AuditStatus.SIMULATED, detail)
     if check.slow and not slow:
         return StepResult(step.name, check.kind, AuditStatus.NOT_RUN, "a slow check that was not asked for")
     checks = {"proved": _prove, "verified": _verify}
@@ -98,7 +98,8 @@ def audit_step(step: Step, slow: bool = False) -> StepResult:
         holds, detail, digits = checks[check.kind](step)
     except Exception as error:
         holds, detail, digits = False, f"the check raised {type(error).__name__}: {error}", None
-    return StepResult(step.name, check.kind, AuditStatus.PASSED if holds else AuditStatus.FAILED, detail, digits)
+    status = AuditStatus.PASSED if holds else AuditStatus.FAILED
+    return StepResult(step.name, check.kind, status, detail, digits)
 
 
 def audit_all(
@@ -137,7 +138,7 @@ def audit_all(
 
 
 def sign_flips(expression: sp.Expr) -> Iterator[sp.Expr]:
-    """The expression with the sign of one top-level term flipped, for each term: mutations an audit must notice."""
+    """The expression with the sign of one top-level term flipped, for each term: an audit must notice."""
     terms = sp.Add.make_args(expression)
     for position in range(len(terms)):
         yield sp.Add(*[-t if i == position else t for i, t in enumerate(terms)])
@@ -198,7 +199,7 @@ class _Sanity:
 
 
 def _compare_at_seeded_points(step: Step) -> _Sanity:
-    """Both sides at seeded points: refutes what is wrong, confirms what can be evaluated, says where neither."""
+    """Both sides at seeded points: refutes what is wrong, confirms what can be evaluated, or says why not."""
     both = sp.Tuple(step.lhs, step.rhs)
     symbols = sorted((s for s in both.free_symbols if isinstance(s, sp.Symbol)), key=lambda s: s.name)
     obstacle = _obstacle(both)
@@ -211,11 +212,12 @@ def _compare_at_seeded_points(step: Step) -> _Sanity:
         try:
             (left, left_error), (right, right_error) = value(step.lhs, point), value(step.rhs, point)
         except (DerivationError, ArithmeticError, ValueError, TypeError, NameError) as error:
-            trouble = f"{type(error).__name__}: {error}"  # outside the domain, perhaps: another point is tried
-            continue
+            trouble = f"{type(error).__name__}: {error}"
+            continue  # perhaps outside the domain: another point is tried
         gap, size = abs(left - right), max(abs(left), abs(right))
         if gap > 1e-6 * size + 100 * (left_error + right_error):
-            return _Sanity(True, f"the sides differ at {_describe(point)}: {_show(left)} and {_show(right)}", 0.0)
+            text = f"the sides differ at {_describe(point)}: {_show(left)} and {_show(right)}"
+            return _Sanity(True, text, 0.0)
         if gap <= 1e-8 * size + 10 * (left_error + right_error):
             reached.append(_agreement(left, right, _DOUBLE_DIGITS if both.has(Node) else 30.0))
         if len(reached) == (_SANITY_POINTS if symbols else 1):
@@ -301,7 +303,9 @@ def _concrete(side: sp.Expr, check: Check, point: Mapping[str, Any]) -> sp.Expr:
         return side
     lengths = [value for name, value in point.items() if str(name) in ("L", "length")]
     if not lengths:
-        raise DerivationError(f"the point {_describe(point)} gives no length L, which making the step concrete needs")
+        raise DerivationError(
+            f"the point {_describe(point)} gives no length L, needed to make the step concrete"
+        )
     return check.concrete(side, int(lengths[0]))
 
 

@@ -1,11 +1,12 @@
 """Whether an expression is zero, by bounded and named rewritings: what a proved step relies on.
 
-An expression that is not zero is never reduced to zero: every rewriting keeps the value. The converse may fail, so
-"not reduced" is no refutation. Nothing here searches: each rewriting is applied once, to expressions of bounded size,
-and ``sympy.simplify`` is used below ``SIMPLIFY_OPERATIONS`` operations only, because it can run forever.
+An expression that is not zero is never reduced to zero: every rewriting keeps the value. The converse may
+fail, so "not reduced" is no refutation. Nothing here searches: each rewriting is applied once, to expressions
+of bounded size, and ``sympy.simplify`` is used below ``SIMPLIFY_OPERATIONS`` operations only, because it can
+run forever.
 
-``canonical`` is the normal form of expressions with averages: bound variables renamed by depth, averages, integrals
-and sums distributed over the terms of their integrands, constants in front of them.
+``canonical`` is the normal form of expressions with averages: bound variables renamed by depth, averages,
+integrals and sums distributed over the terms of their integrands, constants in front of them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def reduces_to_zero(expression: sp.Expr) -> str | None:
 
 
 def _special_functions(expression: sp.Expr) -> sp.Expr:
-    return sp.expand_func(expression.replace(normal_cdf, lambda a: (1 + sp.erf(a / sp.sqrt(2))) / 2).rewrite(sp.erf))
+    in_erf = expression.replace(normal_cdf, lambda a: (1 + sp.erf(a / sp.sqrt(2))) / 2).rewrite(sp.erf)
+    return sp.expand_func(in_erf)
 
 
 def _moments(expression: sp.Expr) -> sp.Expr:
@@ -138,8 +140,8 @@ def canonical(expression: sp.Expr) -> sp.Expr:
 
     Notes
     -----
-    Splitting an integral is formal: the pieces may diverge one by one. Where two sides have the same normal form
-    their integrands agree term by term, which is what an equality of integrals needs.
+    Splitting an integral is formal: the pieces may diverge one by one. Where two sides have the same normal
+    form their integrands agree term by term, which is what an equality of integrals needs.
     """
     expression = sp.sympify(expression)
     for _ in range(6):  # an average that was moved in front of another one is renamed in the next round

@@ -47,7 +47,7 @@ class AuditStatus(enum.StrEnum):
 
 @dataclass(frozen=True)
 class StepResult:
-    """Outcome of one step: its name, kind of check, status, what was found, digits to which both sides agree."""
+    """Outcome of one step: name, kind of check, status, what was found, digits to which both sides agree."""
 
     name: str
     kind: str
@@ -120,7 +120,7 @@ class ClaimVerdict:
 
 @dataclass(frozen=True)
 class DerivationAudit:
-    """Outcome of all steps of a derivation, and the breaks of its chain: step or equation -> what is wrong."""
+    """Outcome of all steps of a derivation; ``faults``: step or equation -> how its chain is broken."""
 
     name: str
     title: str
@@ -183,12 +183,12 @@ class AuditReport:
 
     @property
     def ok(self) -> bool:
-        """Nothing failed. A claim that does not hold is a finding; one that cannot be computed is a failure."""
+        """Nothing failed. A claim that does not hold is a finding, one that cannot be judged a failure."""
         return not self.claim_faults and all(d.ok for d in self.derivations)
 
     @property
     def complete(self) -> bool:
-        """Nothing was left unrun: slow checks that were not asked for are. Simulated steps belong to ``validate``."""
+        """No check was left out because it is slow. Simulated steps are the matter of ``validate``."""
         return all(d.complete for d in self.derivations)
 
     @property
@@ -224,7 +224,8 @@ class AuditReport:
             parts.append(f"{len(self.claims)} claims judged")
         if self.claim_faults:
             parts.append(f"{len(self.claim_faults)} claims could not be judged")
-        return f"{'ok' if self.ok else 'FAILED'}{'' if self.complete else ', not complete'}: {'; '.join(parts)}"
+        outcome = "ok" if self.ok else "FAILED"
+        return f"{outcome}{'' if self.complete else ', not complete'}: {'; '.join(parts)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON holds."""
@@ -277,8 +278,8 @@ class AuditReport:
         previous = None
         for derivation, *cells in self.table():
             shown = "" if derivation == previous else derivation
-            style = _STYLES[AuditStatus(cells[2])]
-            table.add_row(*(Text(c) for c in (shown, *cells[:2])), Text(cells[2], style=style), Text(cells[3]))
+            status = Text(cells[2], style=_STYLES[AuditStatus(cells[2])])
+            table.add_row(Text(shown), Text(cells[0]), Text(cells[1]), status, Text(cells[3]))
             previous = derivation
         verdict = Text(self.verdict, style="green" if self.ok else "bold red")
         return Group(table, *(Text(line) for line in self._findings()), verdict)
