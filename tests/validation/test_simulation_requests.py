@@ -1,4 +1,4 @@
-"""Requests to the simulator: every bad entry is named before any work; vectors have the overlaps asked for."""
+"""Requests to the simulator: every bad entry is named before any work; vectors have their overlaps."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ def test_bad_task(change, error, message):
         ({"kind": "elementwise"}, ValueError, "needs a formula"),
         ({"kind": "elementwise", "formula": "__import__('os')"}, ValueError, "__import__"),
         ({"kind": "elementwise", "formula": "1 + y"}, ValueError, "y"),
-        ({"kind": "elementwise", "formula": "log(x)"}, ValueError, "must be finite where it is sampled; at x = "),
+        (
+            {"kind": "elementwise", "formula": "log(x)"},
+            ValueError,
+            "must be finite where it is sampled; at x = ",
+        ),
         ({"kind": "normalized_kernel", "formula": "x"}, ValueError, "finite and not negative"),
         ({"kind": "normalized_kernel", "formula": "relu(x - 50)"}, ValueError, "vanishes on all tokens"),
         ("softmax", TypeError, "activation must be a mapping"),
@@ -106,7 +110,11 @@ def test_missing_overlap():
         ({"best_value": "yes"}, TypeError, "best_value must be True or False"),
         ({"seed": "1"}, TypeError, "seed must be an integer"),
         ({"seed": -1}, ValueError, "seed must be at least 0"),
-        ({"best_value": True}, ValueError, "samples must be at least 160 for best_value at dimension 16, got 100"),
+        (
+            {"best_value": True},
+            ValueError,
+            "samples must be at least 160 for best_value at dimension 16, got 100",
+        ),
     ],
 )
 def test_bad_options(options, error, message):
@@ -124,7 +132,7 @@ def _gram(overlaps):
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.floats(-3, 3), min_size=8, max_size=8))
 def test_vectors_have_their_overlaps(entries):
-    """Overlaps taken from vectors that exist; the ones built have the same Gram matrix (to 1e-11 of its scale)."""
+    """Overlaps of vectors that exist; the ones built have the same Gram matrix (1e-11 of its scale)."""
     k, v = np.array(entries[:4]), np.array(entries[4:])
     given_overlaps = dict(zip(OVERLAPS, (k[0], k @ k, v[1], v @ v, k[1], v[0], k @ v), strict=True))
     rows = teacher_and_student(given_overlaps)

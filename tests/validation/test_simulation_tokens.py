@@ -1,4 +1,4 @@
-"""The compiled kernel that draws tokens and hidden locations, against interpreted code and against its definition."""
+"""The compiled kernel that draws tokens and hidden locations, against NumPy and against its definition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRAME = np.linalg.qr(np.random.default_rng(5).standard_normal((7, 7)))[0]
 @pytest.mark.parametrize("law", [SPIKED, MAX, ARGMAX])
 @pytest.mark.parametrize("length", [1, 4])
 def test_same_numbers_as_numpy(law, length):
-    """The same stream read by NumPy, with the projections and the location written in array form."""
+    """The same stream read by NumPy, with projections and location in array form."""
     fields, hidden = draw_tokens(np.random.default_rng(9), law, 1.5, FRAME[:, :4], length, 50)
     stream = np.random.default_rng(9)
     for sample in range(50):
@@ -54,7 +54,7 @@ def test_max_location_has_softmax_probabilities():
     fields, hidden = draw_tokens(np.random.default_rng(2), MAX, nu, FRAME[:, :4], 3, samples)
     odds = np.exp(nu * fields[0])
     probability = odds / odds.sum(axis=0)
-    # The centred indicator is uncorrelated with any function of the tokens: here 1, its own probability, and a field.
+    # The centred indicator is uncorrelated with any function of the tokens, here four of them.
     centred = (hidden == 0) - probability[0]
     for other in (np.ones(samples), probability[0], fields[0, 1], fields[1, 0]):
         product = centred * other
@@ -67,7 +67,9 @@ def test_strength_beyond_the_range_of_doubles_is_the_maximum():
 
 
 def _cache_files(folder, suffix):
-    return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(suffix)]
+    return [
+        os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(suffix)
+    ]
 
 
 def test_cache_serves_later_processes_and_survives_damage(tmp_path, monkeypatch):

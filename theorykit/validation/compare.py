@@ -1,7 +1,7 @@
 """Theory beside simulation: z-scores, one verdict per number and one for all of them together.
 
-A wrong theory shows in a single large |z|. Standard errors that are too large would hide it, and so would errors that are
-too small hide behind a generous threshold; both show in the root mean square of all z, which must be near 1.
+A wrong theory shows in a single large |z|, unless errors that are too large hide it. Wrong errors show in the
+root mean square of all z, which must be near 1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Comparison:
         if not isinstance(simulation, Estimate):
             raise TypeError(f"simulation of {name} must be an Estimate, got {simulation!r}")
         if simulation.kind != "standard error":
-            raise ValueError(f"simulation of {name} must be of kind 'standard error', got {simulation.kind!r}")
+            raise ValueError(
+                f"simulation of {name} must be of kind 'standard error', got {simulation.kind!r}"
+            )
         spread = math.hypot(
             simulation.error,
             _error(theory),
@@ -105,7 +107,9 @@ class ValidationReport:
             if not isinstance(row, Comparison):
                 raise TypeError(f"rows must hold comparisons, got {row!r}")
         object.__setattr__(self, "rows", rows)
-        object.__setattr__(self, "threshold", require_real("threshold", self.threshold, low=0.0, low_open=True))
+        object.__setattr__(
+            self, "threshold", require_real("threshold", self.threshold, low=0.0, low_open=True)
+        )
 
     @property
     def failures(self) -> tuple[Comparison, ...]:
@@ -141,8 +145,8 @@ class ValidationReport:
     def p_value(self) -> float:
         """Two-sided chi-square p-value of the z-scores; 1 where no row has a sampling error.
 
-        The rows of one simulation are correlated; each simulation counts once, with its mean square z. This is
-        cautious: the sum then varies no more than a chi-square variable does.
+        The rows of one simulation are correlated; each simulation counts once, with its mean square z. This
+        is cautious: the sum then varies no more than a chi-square variable does.
         """
         groups = _groups(self.rows)
         if not groups:
@@ -163,11 +167,12 @@ class ValidationReport:
         """One sentence: how many rows pass, the largest |z|, the size of all z together."""
         passed = len(self.rows) - len(self.failures)
         count = self.degrees_of_freedom
-        size = "plausible" if self.plausible else ("too large" if self.rms_z > 1.0 else "too small: errors overstated")
+        size = "too large" if self.rms_z > 1.0 else "too small: errors overstated"
         return (
-            f"{'ok' if self.ok else 'FAILED'}: {passed} of {len(self.rows)} rows within |z| <= {self.threshold:g}; "
-            f"largest |z| {abs(self.worst.z):.2f}; rms z {self.rms_z:.2f} over {count} "
-            f"simulation{'' if count == 1 else 's'} is {size} (p = {self.p_value:.2g})"
+            f"{'ok' if self.ok else 'FAILED'}: {passed} of {len(self.rows)} rows within "
+            f"|z| <= {self.threshold:g}; largest |z| {abs(self.worst.z):.2f}; rms z {self.rms_z:.2f} "
+            f"over {count} simulation{'' if count == 1 else 's'} is "
+            f"{'plausible' if self.plausible else size} (p = {self.p_value:.2g})"
         )
 
     def table(self) -> list[tuple[str, ...]]:
@@ -176,7 +181,7 @@ class ValidationReport:
             (
                 row.name,
                 describe(row.parameters),
-                str(row.theory),
+                str(row.theory) if isinstance(row.theory, Estimate) else f"{row.theory:.12g}",
                 str(row.simulation),
                 f"{row.z:+.2f}",
                 "ok" if self.passes(row) else "FAILED",
@@ -213,7 +218,9 @@ class ValidationReport:
     def __str__(self) -> str:
         lines = [COLUMNS, *self.table()]
         widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
-        texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        texts = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
+        ]
         rule = "  ".join("-" * width for width in widths)
         body = [text.rstrip() for text in (texts[0], rule, *texts[1:])]
         return "\n".join([self.title, *body, self.verdict])
@@ -223,9 +230,13 @@ class ValidationReport:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=Text(self.title), caption=Text(self.verdict, style="green" if self.ok else "bold red"))
+        table = Table(
+            title=Text(self.title), caption=Text(self.verdict, style="green" if self.ok else "bold red")
+        )
         for column in COLUMNS:
-            table.add_column(column, justify="right" if column == "z" else "left")
+            table.add_column(
+                column, justify="right" if column == "z" else "left", no_wrap=column != "parameters"
+            )
         for line in self.table():
             table.add_row(*(Text(cell) for cell in line), style=None if line[-1] == "ok" else "bold red")
         return table

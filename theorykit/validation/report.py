@@ -37,7 +37,9 @@ def to_html(report: ValidationReport, with_figure: bool = True) -> str:
     """The report as one HTML page that needs no other file; the figure is embedded."""
     head = "".join(f"<th>{html.escape(column)}</th>" for column in COLUMNS)
     body = "\n".join(_html_row(line) for line in report.table())
-    picture = f'<img alt="normalized residuals" src="data:image/png;base64,{_png(report)}">' if with_figure else ""
+    picture = (
+        f'<img alt="normalized residuals" src="data:image/png;base64,{_png(report)}">' if with_figure else ""
+    )
     title, verdict = html.escape(report.title), html.escape(report.verdict)
     mark = "" if report.ok else ' class="failed"'
     return (
@@ -64,9 +66,10 @@ def write_report(report: ValidationReport, path: str | Path) -> Path:
 
 
 def figure(report: ValidationReport) -> Figure:
-    """Normalized residuals: z of every row beside the threshold, and their distribution function beside the normal one.
+    """Normalized residuals: z of every row, and their distribution function beside the normal one.
 
-    The figure belongs to no backend and no global setting of matplotlib is touched.
+    The grey band is the threshold and the bars are one standard error. The figure belongs to no backend and
+    no global setting of matplotlib is touched.
     """
     from matplotlib.figure import Figure
 

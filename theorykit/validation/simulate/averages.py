@@ -1,8 +1,8 @@
 """Sample means with standard errors, accumulated over chunks in a fixed order.
 
-The chunks may be worked on by any number of threads; their moments are merged by chunk number, so the result does not
-depend on the threads to the last bit. Squares are centred on the mean of their chunk (no cancellation), and merged by the
-update of Chan, Golub and LeVeque.
+The chunks may be worked on by any number of threads; their moments are merged by chunk number, so the result
+does not depend on the threads to the last bit. Squares are centred on the mean of their chunk (no
+cancellation), and merged by the update of Chan, Golub and LeVeque.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ def average_chunks(
     Parameters
     ----------
     observe : callable
-        Returns the observations of one chunk, shape (observables, size). It must depend on its arguments only.
+        Returns the observations of one chunk, shape (observables, size). It must depend on its arguments
+        only.
     sizes : sequence of int
         Number of samples of each chunk.
     threads : int, optional
-        Number of threads; by default the number of cores this process may use. The result does not depend on it.
+        Number of threads; by default the number of cores this process may use. The result does not depend on
+        it.
     """
 
     def moments(chunk: int) -> Moments:

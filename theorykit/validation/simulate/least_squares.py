@@ -1,9 +1,9 @@
 """Least risk over all values v at a given key k, by linear regression on the attended tokens.
 
-With phi = sum_l sigma_l X_l in R^D the estimator is f = phi . v/sqrt(D), linear in v: the least risk is the residual of the
-regression of y on phi. Both passes see the same samples; the D fitted components make the mean residual small by the factor
-(n - D)/n, which is divided out. This is exact for a Gaussian linear model; otherwise an error of order 1/n is left, far
-below the standard error of order 1/sqrt(n).
+With phi = sum_l sigma_l X_l in R^D the estimator is f = phi . v/sqrt(D), linear in v: the least risk is the
+residual of the regression of y on phi. Both passes see the same samples; the D fitted components make the
+mean residual small by the factor (n - D)/n, which is divided out. This is exact for a Gaussian linear model;
+otherwise an error of order 1/n is left, far below the standard error of order 1/sqrt(n).
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def best_value_risk(experiment: Experiment, sizes: Sequence[int], threads: int |
     """
     samples, dimension = sum(sizes), len(experiment.vectors)
     if samples < 10 * dimension:
-        raise ValueError(f"samples must be at least {10 * dimension} for best_value at dimension {dimension}, got {samples}")
+        raise ValueError(
+            f"samples must be at least {10 * dimension} for best_value at dimension {dimension}, "
+            f"got {samples}"
+        )
 
     def products(chunk: int, size: int) -> np.ndarray:
         return np.concatenate([_products(batch) for batch in experiment.batches(chunk, size, True)], axis=1)
@@ -55,6 +58,8 @@ def best_value_risk(experiment: Experiment, sizes: Sequence[int], threads: int |
 
 def _attended(batch: Batch) -> np.ndarray:
     """sum_l sigma_l X_l, shape (dimension, samples)."""
+    if batch.tokens is None:
+        raise ValueError("the batch was drawn without its tokens")
     return np.einsum("ls,dls->ds", batch.attention, batch.tokens)
 
 

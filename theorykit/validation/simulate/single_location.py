@@ -1,11 +1,13 @@
 """Direct Monte Carlo of single-location regression at population level.
 
-A sample is drawn as the model is defined: L Gaussian tokens X in D dimensions, the hidden location eps (spiked: the token
-eps is shifted by sqrt(nu) k*/sqrt(D); max: eps has the softmax probabilities of nu X k*/sqrt(D)), the label
-y = X_eps . v*/sqrt(D) + noise xi; the estimator is f = sigma(X k/sqrt(D)) . X v/sqrt(D). For Gaussian tokens the population
-risk depends on the seven overlaps of (k*, v*, k, v) only, at any D >= 4, so finite D adds no bias.
+A sample is drawn as the model is defined: L Gaussian tokens X in D dimensions, the hidden location eps
+(spiked: the token eps is shifted by sqrt(nu) k*/sqrt(D); max: eps has the probabilities
+softmax(nu X k*/sqrt(D))), the label y = X_eps . v*/sqrt(D) + noise xi; the estimator is
+f = sigma(X k/sqrt(D)) . X v/sqrt(D). For Gaussian tokens the population risk depends on the seven overlaps of
+(k*, v*, k, v) only, at any D >= 4, so finite D adds no bias.
 
-Stages: plain data -> checked request -> tokens of a chunk -> observables per sample -> means with standard errors.
+Stages: plain data -> checked request -> tokens of a chunk -> observables per sample -> means with standard
+errors.
 """
 
 from __future__ import annotations
@@ -52,13 +54,14 @@ def population_risk(
     Parameters
     ----------
     task : mapping
-        `kind` "spiked" or "max"; `nu` >= 0 (infinite only for max); `length`, an integer >= 1 or a mapping from length to
-        probability; `noise` >= 0, the standard deviation of the label noise (default 0).
+        `kind` "spiked" or "max"; `nu` >= 0 (infinite only for max); `length`, an integer >= 1 or a mapping
+        from length to probability; `noise` >= 0, the standard deviation of the label noise (default 0).
     activation : mapping
-        `kind` "softmax", "linear", "erf" (with `shift`), "softplus" (normalized), "elementwise" or "normalized_kernel"
-        (both with a `formula` in x).
+        `kind` "softmax", "linear", "erf" (with `shift`), "softplus" (normalized), "elementwise" or
+        "normalized_kernel" (both with a `formula` in x).
     overlaps : mapping
-        `m_k`, `q_k`, `m_v`, `q_v`, and off the manifold `m_kv` = k.v*/D, `m_vk` = v.k*/D, `q_kv` = k.v/D (default 0).
+        `m_k`, `q_k`, `m_v`, `q_v`, and off the manifold `m_kv` = k.v*/D, `m_vk` = v.k*/D, `q_kv` = k.v/D
+        (default 0).
     samples : int
         Number of independent sequences, at least 2.
     seed : int, SeedSequence, Generator or None
@@ -70,20 +73,22 @@ def population_risk(
     threads : int, optional
         By default the cores this process may use. The result does not depend on it, to the last bit.
     best_value : bool
-        Also return `best_value_risk`: the least risk over all values v in R^D at the given k, found by least squares.
+        Also return `best_value_risk`: the least risk over all values v in R^D at the given k, found by least
+        squares.
 
     Returns
     -------
     dict
-        `risk`; `A`, the mean of sigma_eps; `B`, the mean of sum_l sigma_l**2; `bayes_risk`, the mean posterior variance of the
-        label given X, k*, v*; `bayes_risk_mse`, the mean squared error of the posterior mean (the same number by another
-        route); each an `Estimate` of kind "standard error". Further `seed`, `samples` and `dimension`.
+        `risk`; `A`, the mean of sigma_eps; `B`, the mean of sum_l sigma_l**2; `bayes_risk`, the mean
+        posterior variance of the label given X, k*, v*; `bayes_risk_mse`, the mean squared error of the
+        posterior mean (the same number by another route); each an `Estimate` of kind "standard error".
+        Further `seed`, `samples` and `dimension`.
 
     Raises
     ------
     TypeError, ValueError
-        For an entry that is missing, unknown, of the wrong type or out of range; for overlaps that no vectors have; for an
-        activation without a finite value at a sampled score.
+        For an entry that is missing, unknown, of the wrong type or out of range; for overlaps that no vectors
+        have; for an activation without a finite value at a sampled score.
     """
     model = read_task(task)
     weights = read_activation(activation)
@@ -131,7 +136,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A request ready to be sampled: `vectors` are k*, v*, k, v over sqrt(D), shape (D, 4); `noise` enters the label."""
+    """A request ready to be sampled.
+
+    The columns of `vectors`, shape (D, 4), are k*, v*, k, v over sqrt(D); `noise` is what enters the label.
+    """
 
     task: Task
     weights: Weights
@@ -167,7 +175,9 @@ class Experiment:
         mean = _dot(posterior, true_values)
         variance = _dot(posterior, (true_values - mean) ** 2) + self.noise**2
         prediction = _dot(attention, values)
-        return Batch(label, prediction, attention, hidden, mean, variance, fields[4:] if with_tokens else None)
+        return Batch(
+            label, prediction, attention, hidden, mean, variance, fields[4:] if with_tokens else None
+        )
 
     def _location_law(self) -> tuple[int, float]:
         if self.task.kind == "spiked":

@@ -1,7 +1,7 @@
 """What a simulation of single-location regression is asked for: plain data, checked before any work.
 
-Stages: mappings of numbers and names -> `Task`, `Weights`, `teacher_and_student` (all checked). The checks are this
-simulator's own, because it shares nothing with the theory it tests.
+Stages: mappings of numbers and names -> `Task`, `Weights`, `teacher_and_student` (all checked). The checks
+are this simulator's own, because it shares nothing with the theory it tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import numpy as np
 from theorykit.errors import require_integer, require_real
 from theorykit.formula import parse
 
-__all__ = ["ACTIVATIONS", "OVERLAPS", "Task", "Weights", "read_activation", "read_task", "teacher_and_student"]
+__all__ = [
+    "ACTIVATIONS",
+    "OVERLAPS",
+    "Task",
+    "Weights",
+    "read_activation",
+    "read_task",
+    "teacher_and_student",
+]
 
 OVERLAPS = ("m_k", "q_k", "m_v", "q_v", "m_kv", "m_vk", "q_kv")
 _REQUIRED_OVERLAPS = OVERLAPS[:4]
@@ -24,7 +32,7 @@ _ROUNDING = 1e-12  # relative size of a Gram defect that is put down to rounding
 
 @dataclass(frozen=True)
 class Task:
-    """Law of (tokens, hidden location, label): `kind` "spiked" or "max", `lengths` with their `probabilities`."""
+    """Law of tokens, hidden location and label; `kind` is "spiked" or "max"."""
 
     kind: str
     nu: float
@@ -34,7 +42,7 @@ class Task:
 
 
 def read_task(task: Mapping[str, object]) -> Task:
-    """Check `{"kind", "nu", "length", "noise"}`; `length` is an integer or a mapping from length to probability."""
+    """Check `{"kind", "nu", "length", "noise"}`; `length` is an integer or maps lengths to probabilities."""
     _refuse_unknown("task", task, ("kind", "nu", "length", "noise"), ("kind", "nu", "length"))
     kind = _choice("task kind", task["kind"], ("spiked", "max"))
     nu = require_real("nu", task["nu"], low=0.0, allow_inf=kind == "max")
@@ -43,9 +51,13 @@ def read_task(task: Mapping[str, object]) -> Task:
     if not isinstance(length, Mapping):
         return Task(kind, nu, (require_integer("length", length, low=1),), (1.0,), noise)
     if not length:
-        raise ValueError("length must be an integer or a non-empty mapping from length to probability, got {}")
+        raise ValueError(
+            "length must be an integer or a non-empty mapping from length to probability, got {}"
+        )
     lengths = tuple(require_integer("length", value, low=1) for value in length)
-    weights = [require_real(f"probability of length {key}", p, low=0.0, high=1.0) for key, p in length.items()]
+    weights = [
+        require_real(f"probability of length {key}", p, low=0.0, high=1.0) for key, p in length.items()
+    ]
     total = math.fsum(weights)
     if abs(total - 1.0) > 1e-9:
         raise ValueError(f"probabilities of length must sum to 1, got {total!r}")
@@ -75,7 +87,9 @@ class Weights:
         total = values.sum(axis=0)
         if not (total > 0.0).all():
             where = scores[:, np.argmin(total)]
-            raise ValueError(f"activation {self.name} vanishes on all tokens of a sequence, at x = {where.tolist()}")
+            raise ValueError(
+                f"activation {self.name} vanishes on all tokens of a sequence, at x = {where.tolist()}"
+            )
         return values / total
 
 
@@ -102,7 +116,7 @@ _PLAIN = {"softmax": (_softmax, True), "linear": (_linear, False), "softplus": (
 
 
 def read_activation(activation: Mapping[str, object]) -> Weights:
-    """Check `{"kind", "shift", "formula"}`; entries a kind does not use must be absent, None or (shift) zero."""
+    """Check `{"kind", "shift", "formula"}`; what a kind does not use is absent, None or (shift) zero."""
     _refuse_unknown("activation", activation, ("kind", "shift", "formula"), ("kind",))
     kind = _choice("activation kind", activation["kind"], ACTIVATIONS)
     shift, formula = activation.get("shift"), activation.get("formula")
@@ -126,12 +140,13 @@ def read_activation(activation: Mapping[str, object]) -> Weights:
 def teacher_and_student(overlaps: Mapping[str, object]) -> np.ndarray:
     """Components of k*, v*, k, v over sqrt(D) along four orthonormal directions: the rows of a 4 x 4 matrix.
 
-    The Gram matrix of the rows is the given one: k* and v* are the first two directions; k and v add the other two.
-    Overlaps of no vectors (a Gram matrix with a negative eigenvalue) raise ValueError.
+    The Gram matrix of the rows is the given one: k* and v* are the first two directions; k and v add the
+    other two. Overlaps of no vectors (a Gram matrix with a negative eigenvalue) raise ValueError.
     """
     _refuse_unknown("overlaps", overlaps, OVERLAPS, _REQUIRED_OVERLAPS)
     m_k, q_k, m_v, q_v, m_kv, m_vk, q_kv = (
-        require_real(name, overlaps.get(name, 0.0), low=0.0 if name in ("q_k", "q_v") else None) for name in OVERLAPS
+        require_real(name, overlaps.get(name, 0.0), low=0.0 if name in ("q_k", "q_v") else None)
+        for name in OVERLAPS
     )
     centre = m_k * m_vk + m_kv * m_v
     rest = np.array(
@@ -145,9 +160,10 @@ def teacher_and_student(overlaps: Mapping[str, object]) -> np.ndarray:
     if spectrum[0] < -_ROUNDING:
         reach = math.sqrt(max(rest[0, 0], 0.0)) * math.sqrt(max(rest[1, 1], 0.0))
         raise ValueError(
-            f"q_kv must be a real number in [{centre - reach!r}, {centre + reach!r}] for these overlaps, got {q_kv!r}"
+            f"q_kv must be a real number in [{centre - reach!r}, {centre + reach!r}] for these overlaps, "
+            f"got {q_kv!r}"
         )
-    # Rounding of the given overlaps may leave a tiny negative eigenvalue where k or v has no component of its own.
+    # Rounding of the overlaps may leave a tiny negative eigenvalue where k or v has no component of its own.
     root = scale[:, None] * (axes * np.sqrt(np.maximum(spectrum, 0.0))) @ axes.T
     return np.vstack([np.eye(2, 4), np.hstack([[[m_k, m_kv], [m_vk, m_v]], root])])
 

@@ -1,7 +1,7 @@
 """Random streams of a simulation: one recorded seed, one stream per chunk of samples.
 
-Chunk `i` always draws from the stream `SeedSequence(seed, spawn_key=(i,))`, whatever thread works on it; more samples
-add chunks and keep the earlier ones.
+Chunk `i` always draws from the stream `SeedSequence(seed, spawn_key=(i,))`, whatever thread works on it; more
+samples add chunks and keep the earlier ones.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def resolve_seed(seed: int | np.random.SeedSequence | np.random.Generator | None
     Parameters
     ----------
     seed : int, SeedSequence, Generator or None
-        A non-negative integer is itself. From a `Generator` (which advances) or a spawned `SeedSequence` (which does not)
-        128 bits are taken; a `SeedSequence` made from one integer stands for this integer. `None` draws fresh entropy.
+        A non-negative integer is itself. From a `Generator` (which advances) or a spawned `SeedSequence`
+        (which does not) 128 bits are taken; a `SeedSequence` made from one integer stands for this integer.
+        `None` draws fresh entropy.
 
     Raises
     ------
@@ -42,7 +43,9 @@ def resolve_seed(seed: int | np.random.SeedSequence | np.random.Generator | None
     try:
         value = operator.index(seed)
     except TypeError:
-        raise TypeError(f"seed must be an integer, a SeedSequence, a Generator or None, got {seed!r}") from None
+        raise TypeError(
+            f"seed must be an integer, a SeedSequence, a Generator or None, got {seed!r}"
+        ) from None
     if value < 0:
         raise ValueError(f"seed must be at least 0, got {value}")
     return value
@@ -53,7 +56,7 @@ def _join(words: np.ndarray) -> int:
 
 
 def chunk_stream(seed: int, chunk: int) -> np.random.Generator:
-    """Generator of chunk number `chunk`: the stream that `SeedSequence(seed).spawn` gives its child `chunk`."""
+    """Generator of one chunk: the stream that `SeedSequence(seed).spawn` gives its child number `chunk`."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(chunk,))))
 
 

@@ -1,8 +1,9 @@
 """Tokens of single-location regression, drawn in D dimensions by a compiled kernel.
 
-Every token is a vector of D independent Gaussian numbers, of which only the projections on the columns of `vectors` are
-kept; memory grows with the length of the sequence, not with the dimension. The kernel is compiled on first use and cached
-by Numba (beside this file, in the user's cache folder where this one is read-only, or in `NUMBA_CACHE_DIR`).
+Every token is a vector of D independent Gaussian numbers, of which only the projections on the columns of
+`vectors` are kept; memory grows with the length of the sequence, not with the dimension. The kernel is
+compiled on first use and cached by Numba (beside this file, in the user's cache folder where this one is
+read-only, or in `NUMBA_CACHE_DIR`).
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def draw_tokens(
     stream : Generator
         Source of all random numbers; it advances.
     law : {SPIKED, MAX, ARGMAX}
-        SPIKED: the location is uniform, its token is shifted by `strength` times the first column of `vectors`.
-        MAX: the location maximizes `strength` times the first projection plus a Gumbel variable, which gives it the
-        softmax probabilities. ARGMAX: it maximizes the first projection.
+        SPIKED: the location is uniform, its token is shifted by `strength` times the first column of
+        `vectors`. MAX: the location maximizes `strength` times the first projection plus a Gumbel variable,
+        which gives it the softmax probabilities. ARGMAX: it maximizes the first projection.
     strength : float
         sqrt(nu) for SPIKED, nu for MAX, ignored by ARGMAX.
     vectors : array, shape (dimension, fields)
@@ -46,7 +47,9 @@ def draw_tokens(
     """
     fields = np.empty((vectors.shape[1], length, samples))
     hidden = np.empty(samples, dtype=np.int64)
-    _compiled_kernel()(stream, law, float(strength), np.ascontiguousarray(vectors, dtype=float), fields, hidden)
+    _compiled_kernel()(
+        stream, law, float(strength), np.ascontiguousarray(vectors, dtype=float), fields, hidden
+    )
     return fields, hidden
 
 
@@ -89,7 +92,7 @@ def _draw(generator, law, strength, vectors, fields, hidden):
 
 @functools.cache
 def _compiled_kernel() -> Any:
-    """The compiled kernel; a damaged entry of the cache is rebuilt, and without a cache one warning is given."""
+    """The compiled kernel; a damaged entry of the cache is rebuilt; without a cache there is one warning."""
     import numba
 
     generator = numba.typeof(np.random.default_rng(0))
@@ -99,11 +102,11 @@ def _compiled_kernel() -> Any:
     )
     reason = ""
     for rebuild in (False, True):
-        # A damaged or unwritable cache fails in many ways; an error of the kernel itself recurs below, uncaught.
+        # A damaged or unwritable cache fails in many ways; an error of the kernel itself recurs below.
         try:
             kernel = numba.njit(nogil=True, cache=True)(_draw)
             if rebuild:
-                kernel._cache.flush()
+                kernel._cache.flush()  # type: ignore[attr-defined]
             kernel.compile(signature)
             return kernel
         except Exception as error:
