@@ -183,6 +183,12 @@ def require_real(
     return result
 
 
+def _is_whole(number: Any) -> bool:
+    if isinstance(number, numbers.Rational):  # of any size: beyond the range of a double, too
+        return number.denominator == 1
+    return math.isfinite(number) and number == math.floor(number)
+
+
 def require_integer(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
     """Return ``value`` as a plain int, or say what is wrong with it.
 
@@ -208,7 +214,7 @@ def require_integer(name: str, value: Any, low: int | None = None, high: int | N
     number = _scalar(value)
     if not _is_real(number):
         raise TypeError(f"{allowed}, got {value!r} ({type(value).__name__})")
-    if not math.isfinite(number) or number != math.floor(number):
+    if not _is_whole(number):
         raise ValueError(f"{allowed}, got {number!r}")
     result = int(number)
     if (low is not None and result < low) or (high is not None and result > high):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import numbers
+import reprlib
 import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -167,13 +168,14 @@ def parse(source: str | float | Fraction | Formula | sympy.Expr, variable: str =
 
 def _number_text(source: Any) -> str:
     if not isinstance(source, bool):
-        if isinstance(source, numbers.Integral):
-            return str(int(source))
         if isinstance(source, numbers.Rational):
-            return f"{int(source.numerator)}/{int(source.denominator)}"
+            top, bottom = int(source.numerator), int(source.denominator)
+            if max(abs(top), bottom) > syntax.MAX_INTEGER:
+                raise FormulaError("an integer of a formula may reach 10**15; write a larger one as a float")
+            return str(top) if bottom == 1 else f"{top}/{bottom}"
         if isinstance(source, numbers.Real):
             value = float(source)
             if value - value == 0:
                 return repr(value)
-    found = f"{source!r} ({type(source).__name__})"
+    found = f"{reprlib.repr(source)} ({type(source).__name__})"
     raise FormulaError(f"a formula must be text, a finite real number or a SymPy expression, got {found}")

@@ -186,6 +186,8 @@ class Optimum:
             raise TypeError(f"attained must be a bool, got {self.attained!r}")
         for name in ("m_k", "q_k", "m_v", "q_v"):
             require_real(name, getattr(self, name), allow_inf=not self.attained)
+        if self.shift is not None:
+            require_real("shift", self.shift, allow_inf=not self.attained)
         object.__setattr__(self, "status", _status(self.status))
         object.__setattr__(self, "evaluations", require_integer("evaluations", self.evaluations, low=0))
 

@@ -84,6 +84,9 @@ def test_integers_out_of_range(value, message):
 
 def test_large_integers_are_not_rounded_through_a_float():
     assert require_integer("seed", 2**63 + 1) == 2**63 + 1
+    assert require_integer("seed", 10**400) == 10**400
+    with pytest.raises(ValueError, match=r"seed must be an integer in \[0, inf\), got Fraction"):
+        require_integer("seed", Fraction(10**400, 3), low=0)
 
 
 def test_convergence_error_tells_and_keeps_what_happened():

@@ -205,6 +205,14 @@ def test_messages_say_what_where_and_what_instead(text, column, part):
     assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "source", [10**15 + 1, -(10**5000), Fraction(1, 10**16)], ids=["above", "huge", "ratio"]
+)
+def test_numbers_have_the_limits_of_text(source):
+    with pytest.raises(FormulaError, match=r"may reach 10\*\*15"):
+        parse(source)
+
+
 def test_limits_are_inclusive():
     assert parse("exp(" * 59 + "x" + ")" * 59).text.count("exp") == 59
     assert parse("1000000000000000").to_sympy() == 10**15
@@ -446,11 +454,13 @@ def test_sympy_expressions_are_read(expression):
         sympy.EulerGamma,
         sympy.acos(x),
         sympy.Integer(10**16),
+        sympy.Integer(10) ** 5000,
+        x + sympy.Symbol("x"),
         x**65,
         sympy.Float("1e400"),
         sympy.Matrix([[1]]).as_immutable(),
     ],
-    ids=lambda expression: str(expression)[:30],
+    ids=lambda expression: type(expression).__name__,
 )
 def test_sympy_expressions_pass_the_same_whitelist(expression):
     with pytest.raises(FormulaError):

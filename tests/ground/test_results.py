@@ -136,6 +136,8 @@ def test_optimum_is_a_record():
         ({"m_k": math.inf}, ValueError),
         ({"q_v": math.nan, "attained": False}, ValueError),
         ({"risk": 0.25}, TypeError),
+        ({"shift": math.inf}, ValueError),
+        ({"shift": "0"}, TypeError),
         ({"attained": 1}, TypeError),
         ({"status": "fine"}, ValueError),
         ({"evaluations": -1}, ValueError),

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from theorykit._formula.syntax import write
+from theorykit._formula.syntax import MAX_INTEGER, write
 from theorykit._formula.tree import Binary, Call, Negate, Node, Number, Pi, Variable
 from theorykit.errors import FormulaError
 
@@ -26,6 +26,12 @@ def from_sympy(expression: sympy.Basic, variable: str) -> str:
     FormulaError
         For a node without counterpart in the language of formulas, or another symbol than ``variable``.
     """
+    symbols = expression.free_symbols
+    if len(symbols) > 1:  # also two of the same name, which differ in their assumptions
+        found = ", ".join(sorted(map(str, symbols)))
+        raise FormulaError(
+            f"the SymPy expression uses the symbols {found}; its one symbol must be {variable!r}"
+        )
     try:
         return write(_tree(expression, variable), variable)
     except RecursionError:
@@ -80,10 +86,11 @@ def _function_name(expression: Any) -> str:
 def _number(expression: Any) -> Number:
     import sympy
 
-    if isinstance(expression, sympy.Integer):
-        return Number(int(expression))
     if isinstance(expression, sympy.Rational):
-        return Number(Fraction(int(expression.p), int(expression.q)))
+        top, bottom = int(expression.p), int(expression.q)
+        if max(abs(top), bottom) > MAX_INTEGER:
+            raise FormulaError("the SymPy expression contains an integer above 10**15")
+        return Number(top if bottom == 1 else Fraction(top, bottom))
     value = float(expression)
     if not math.isfinite(value):
         raise FormulaError("the SymPy expression contains a number beyond the range of a double")
