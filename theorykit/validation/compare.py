@@ -93,6 +93,20 @@ class ValidationReport:
         Largest |z| that passes.
     title : str
         What was validated.
+
+    Examples
+    --------
+    >>> simulation = Estimate(0.1938, 8e-4, "standard error")
+    >>> row = Comparison.of("risk", {"nu": 4.0, "length": 3}, Estimate(0.194123973657, 1e-12), simulation)
+    >>> report = ValidationReport((row,))
+    >>> report.ok, round(report.rms_z, 3)
+    (True, 0.405)
+    >>> print(report)
+    theory versus simulation
+    quantity  parameters      theory             simulation  z      verdict
+    --------  --------------  -----------------  ----------  -----  -------
+    risk      nu=4, length=3  0.194123973657(1)  0.1938(8)   +0.40  ok
+    ok: 1 of 1 rows within |z| <= 4; largest |z| 0.40; rms z 0.40 over 1 simulation is plausible (p = 0.63)
     """
 
     rows: tuple[Comparison, ...]
