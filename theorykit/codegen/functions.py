@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import sympy as sp
 
-__all__ = ["one_minus_exp", "sigmoid", "softplus", "token_power"]
+__all__ = ["capped", "one_minus_exp", "sigmoid", "softplus", "token_power"]
 
 
 class one_minus_exp(sp.Function):
     """1 - exp(-u) without cancellation at small u."""
+
+    nargs = 1
+
+
+class capped(sp.Function):
+    """min(u, 1000): keeps u**n exp(-u) at 0, not inf * 0, where u overflows."""
 
     nargs = 1
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from theorykit.codegen.functions import one_minus_exp, sigmoid, softplus, token_power
-from theorykit.derivations.nodes import gamma_weight, normal_cdf, owens_t
+from theorykit.codegen.functions import capped, one_minus_exp, sigmoid, softplus, token_power
+from theorykit.derivations.nodes import normal_cdf, owens_t
 from theorykit.errors import CodegenError
 
 __all__ = ["FUNCTIONS", "PRIMITIVES", "condition", "constant", "is_costly", "operation"]
@@ -32,7 +32,7 @@ PRIMITIVES: dict[type, str] = {
     normal_cdf: "normal_cdf",
     owens_t: "owens_t",
     one_minus_exp: "one_minus_exp",
-    gamma_weight: "gamma_weight",
+    capped: "capped",
     token_power: "token_power",
     softplus: "softplus",
     sigmoid: "sigmoid",
@@ -71,9 +71,6 @@ def operation(expression: sp.Expr, atom: Callable[[sp.Expr], str]) -> str:
     if isinstance(expression, sp.Max | sp.Min):
         name = "max" if isinstance(expression, sp.Max) else "min"
         return f"{name}({', '.join(atom(a) for a in expression.args)})"
-    if type(expression) is gamma_weight:
-        u, degree = expression.args
-        return f"gamma_weight({atom(u)}, {int(degree)})"
     for table in (FUNCTIONS, PRIMITIVES):
         if type(expression) in table:
             return f"{table[type(expression)]}({', '.join(atom(a) for a in expression.args)})"

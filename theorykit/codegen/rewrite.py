@@ -17,12 +17,13 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from theorykit.codegen.functions import one_minus_exp, sigmoid, softplus, token_power
+from theorykit.codegen.functions import capped, one_minus_exp, sigmoid, softplus, token_power
 from theorykit.derivations.gaussian import standardize
 from theorykit.derivations.nodes import (
     Expectation,
     TokenPower,
     TruncatedExpectation,
+    gamma_weight,
     normal_cdf,
 )
 
@@ -124,4 +125,7 @@ def _stable_function(node: sp.Basic) -> sp.Basic:
         rest = sp.expand(node.base - 1)
         if isinstance(rest, sp.exp):
             return sigmoid(-rest.args[0]) ** (-node.exp)
+    if isinstance(node, gamma_weight):
+        u, degree = node.args
+        return capped(u) ** degree * sp.exp(-u)
     return node

@@ -288,7 +288,7 @@ class _Tensor:
         if isinstance(node, Expectation):
             return self._expectation(node, environment, depth)
         if isinstance(node, HalfLine):
-            s, w = self._axis(-70.0, 60.0, 420)
+            s, w = self._axis(-42.0, 28.0, 250)
             t = np.exp(s)
             return self._contract(node.integrand, environment, depth, {node.variable: t}, w * t)
         if isinstance(node, TruncatedExpectation):
@@ -308,7 +308,7 @@ class _Tensor:
         if len(node.variables) > 1:
             inner = Expectation(node.integrand, list(node.variables)[1:])
             node = Expectation(inner, [node.variables[0]])
-        x, w = self._gaussian(360)
+        x, w = self._gaussian(360) if depth < 2 else self._gaussian(150, reach=9.0)
         return self._contract(node.integrand, environment, depth, {node.variables[0]: x}, w)
 
     def _contract(
@@ -369,7 +369,7 @@ class _Tensor:
             elif axis in rough or axis in roots:
                 grids[axis] = self._gaussian(count, reach=9.0)
             else:
-                nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+                nodes, weights = np.polynomial.hermite_e.hermegauss(4)
                 grids[axis] = nodes, weights / math.sqrt(2 * math.pi)
         return self._tensor_sum(integrand, axes, plain, grids, roots, environment)
 

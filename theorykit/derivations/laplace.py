@@ -14,7 +14,8 @@ Three rewritings, each a step of its own in a derivation:
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations, product
 
 import sympy as sp
 
@@ -22,8 +23,10 @@ from theorykit.derivations.nodes import (
     DistinctSum,
     Expectation,
     HalfLine,
+    Largest,
     TokenExpectation,
     TokenPower,
+    TruncatedExpectation,
     gamma_weight,
 )
 from theorykit.errors import DerivationError
@@ -37,12 +40,25 @@ def expand_token_sums(expression: sp.Expr) -> sp.Expr:
     """Multiply sums over tokens out into sums over pairwise distinct tokens, inside and outside nodes."""
     if isinstance(expression, TokenExpectation):
         return expression.with_integrand(expand_token_sums(expression.integrand))
-    expanded = sp.expand(expression, deep=False, power_exp=False, power_base=False)
-    return sp.Add(*[_merge_sums(term) for term in sp.Add.make_args(_expand_powers(expanded))])
+    return sp.Add(*[_merge_sums(term) for term in _terms(expression)])
 
 
-def _expand_powers(expression: sp.Expr) -> sp.Expr:
-    return sp.expand_mul(sp.expand_multinomial(expression, deep=False), deep=False)
+def _terms(expression: sp.Expr) -> list[sp.Expr]:
+    """Terms of the expression multiplied out, without entering nodes, functions or denominators."""
+    if isinstance(expression, sp.Add):
+        return [t for a in expression.args for t in _terms(a)]
+    if isinstance(expression, sp.Mul):
+        parts = [_terms(a) for a in expression.args]
+    elif isinstance(expression, sp.Pow) and expression.exp.is_Integer and expression.exp > 1:
+        if not isinstance(expression.base, sp.Add | sp.Mul):
+            return [expression]
+        parts = [_terms(expression.base)] * int(expression.exp)
+    else:
+        return [expression]
+    if all(len(p) == 1 for p in parts):
+        return [expression]
+    combined = sp.Add(*[sp.Mul(*choice) for choice in product(*parts)])
+    return list(sp.Add.make_args(combined))
 
 
 def _merge_sums(term: sp.Expr) -> sp.Expr:
@@ -72,14 +88,14 @@ def _product(left: DistinctSum, right: DistinctSum) -> list[DistinctSum]:
     renamed = dict(zip(right.indices, fresh, strict=False))
     body = right.integrand.xreplace(renamed)
     others = [renamed[i] for i in right.indices]
-    products = []
+    found = []
     for count in range(min(len(names), len(others)) + 1):
         for chosen in combinations(others, count):
             for targets in permutations(names, count):
                 identified = body.xreplace(dict(zip(chosen, targets, strict=True)))
                 indices = names + [i for i in others if i not in chosen]
-                products.append(_canonical(left, left.integrand * identified, indices))
-    return products
+                found.append(_canonical(left, left.integrand * identified, indices))
+    return found
 
 
 def _canonical(template: DistinctSum, summand: sp.Expr, indices: list[sp.Symbol]) -> DistinctSum:
@@ -122,61 +138,100 @@ def _power_of(term: sp.Expr, base: sp.Expr) -> sp.Expr:
     return sp.Integer(0)
 
 
-def factorize_tokens(expression: sp.Expr, names: dict[sp.IndexedBase, sp.Symbol]) -> sp.Expr:
+def factorize_tokens(
+    expression: sp.Expr, names: dict[sp.IndexedBase, sp.Symbol], below: sp.Symbol | None = None
+) -> sp.Expr:
     """Independence of the tokens: every average over L tokens becomes products of one-token averages.
 
-    ``names`` gives the plain symbol that stands for a family inside a one-token average.
+    ``names`` gives the plain symbol that stands for a family inside a one-token average. Under the indicator
+    that token 1 is the largest of a family, the others are averaged conditionally on lying below it, in the
+    variable ``below``.
     """
     if isinstance(expression, HalfLine):
-        return HalfLine(factorize_tokens(expression.integrand, names), expression.variable)
+        return HalfLine(factorize_tokens(expression.integrand, names, below), expression.variable)
     if not isinstance(expression, TokenExpectation):
         raise DerivationError(f"an average over tokens is expected, got {type(expression).__name__}")
     if expression.shared:
         raise DerivationError(f"integrate the shared variables {expression.shared} out first")
-    variables = [names[f] for f in expression.families]
+    law = _OneToken(names, expression.families, below)
     return sp.Add(
         *[
-            _factorize_term(term, expression, names, variables)
+            _factorize_term(term, expression, law)
             for term in sp.Add.make_args(expand_token_sums(expression.integrand))
         ]
     )
 
 
-def _factorize_term(
-    term: sp.Expr,
-    node: TokenExpectation,
-    names: dict[sp.IndexedBase, sp.Symbol],
-    variables: list[sp.Symbol],
-) -> sp.Expr:
+@dataclass
+class _OneToken:
+    """How a factor of one token is averaged: over all its fields, or below the largest token."""
+
+    names: dict[sp.IndexedBase, sp.Symbol]
+    families: sp.Tuple
+    below: sp.Symbol | None
+    largest: sp.IndexedBase | None = None
+
+    def plain(self, factor: sp.Expr, token: sp.Basic) -> sp.Expr:
+        return factor.xreplace({f[token]: self.names[f] for f in self.families})
+
+    def average(self, factor: sp.Expr, token: sp.Basic) -> sp.Expr:
+        """Average over a token that is not the largest one."""
+        integrand = self.plain(factor, token)
+        if self.largest is None:
+            return Expectation(integrand, [self.names[f] for f in self.families])
+        top = self.names[self.largest]
+        if self.below is None:
+            raise DerivationError("a variable for the tokens below the largest one is needed")
+        inner = Expectation(integrand, self.others()) if self.others() else integrand
+        return TruncatedExpectation(inner.xreplace({top: self.below}), self.below, top)
+
+    def others(self) -> list[sp.Symbol]:
+        return [self.names[f] for f in self.families if f != self.largest]
+
+
+def _factorize_term(term: sp.Expr, node: TokenExpectation, law: _OneToken) -> sp.Expr:
     coefficient, hidden, weight, bulk = _sort_factors(term, node.families)
-    index = INDICES[0]
-    typical = weight.get(index, sp.Integer(1))
-    has_hidden = hidden != 1 or sp.Integer(1) in weight
+    indicators = [f for f in sp.Mul.make_args(hidden) if isinstance(f, Largest)]
+    law = replace(law, largest=indicators[0].family if indicators else None)
+    hidden = sp.Mul(*[f for f in sp.Mul.make_args(hidden) if not isinstance(f, Largest)])
+    index, one = INDICES[0], sp.Integer(1)
+    typical = weight.get(index, one)
+    has_hidden = bool(indicators) or hidden != 1 or one in weight
     if bulk is not None and bulk.first != (2 if has_hidden else 1):
         raise DerivationError(f"token 1 is singled out: sums must start after it, got {bulk}")
 
-    parts = [coefficient]
+    outside, averages, used = [coefficient], [], 0
 
-    def average(factor: sp.Expr, token: sp.Basic) -> sp.Expr:
+    def add(factor: sp.Expr, token: sp.Basic) -> None:
         scaled, absorbed = _gamma_form(factor)
-        parts.append(absorbed)
-        return Expectation(scaled.xreplace({f[token]: s for f, s in names.items()}), variables)
+        outside.append(absorbed)
+        averages.append(law.average(scaled, token))
 
-    used = 0
-    if has_hidden:
-        parts.append(average(hidden * weight.get(sp.Integer(1), typical.xreplace({index: sp.Integer(1)})), 1))
     if bulk is not None:
-        parts.append(bulk.multiplicity)
+        outside.append(bulk.multiplicity)
         remaining = bulk.integrand
         for token in bulk.indices:
             own, remaining = _own_factors(remaining, token)
-            parts.append(average(own * typical.xreplace({index: token}), token))
+            add(own * typical.xreplace({index: token}), token)
             used += 1
-        parts.append(remaining)
-    idle = average(typical, index)
+        outside.append(remaining)
+    idle = law.average(_gamma_form(typical)[0], index)
     if idle != 1:
-        parts.append(TokenPower(idle, node.length - used - (1 if has_hidden else 0)))
-    return sp.Mul(*parts)
+        averages.append(TokenPower(idle, node.length - used - (1 if has_hidden else 0)))
+    if has_hidden:
+        own, absorbed = _gamma_form(hidden * weight.get(one, typical.xreplace({index: one})))
+        outside.append(absorbed)
+        averages = [_hidden_average(own, averages, law)]
+    return sp.Mul(*outside, *averages)
+
+
+def _hidden_average(own: sp.Expr, averages: list[sp.Expr], law: _OneToken) -> sp.Expr:
+    """The average over token 1; where it is the largest one, the others are averaged below it."""
+    plain = law.plain(own, sp.Integer(1))
+    if law.largest is None:
+        return Expectation(plain, [law.names[f] for f in law.families]) * sp.Mul(*averages)
+    inner = Expectation(plain, law.others()) if law.others() else plain
+    return Expectation(inner * sp.Mul(*averages), [law.names[law.largest]])
 
 
 def _gamma_form(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -216,7 +271,7 @@ def _sort_factors(
             bulk = factor
         elif isinstance(factor, sp.exp) and factor.has(DistinctSum):
             _collect_exponent(factor.args[0], exponents)
-        elif _tokens_of(factor, families):
+        elif isinstance(factor, Largest) or _tokens_of(factor, families):
             hidden *= factor
         else:
             coefficient *= factor

@@ -211,8 +211,11 @@ class TruncatedExpectation(Node):
 
     precedence = PRECEDENCE["Mul"]  # printers bracket an integral like a product
 
-    def __new__(cls, integrand: object, variable: sp.Symbol, upper: object) -> TruncatedExpectation:
-        return sp.Expr.__new__(cls, sp.sympify(integrand), variable, sp.sympify(upper))
+    def __new__(cls, integrand: object, variable: sp.Symbol, upper: object) -> sp.Expr:
+        integrand, upper = sp.sympify(integrand), sp.sympify(upper)
+        if variable not in integrand.free_symbols:
+            return integrand * normal_cdf(upper)
+        return sp.Expr.__new__(cls, integrand, variable, upper)
 
     @property
     def variable(self) -> sp.Symbol:
