@@ -329,6 +329,21 @@ class TestProgress:
         assert "slow work" in err
         assert "1/3" in err
 
+    def test_position_may_be_set(self, monkeypatch, capfd):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        with progress_bar("audit", delay=0.0) as bar:
+            bar.stand("step seven", 6, 9)
+            time.sleep(0.4)
+        err = capfd.readouterr().err
+        assert "step seven" in err
+        assert "6/9" in err
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_own_callback(self, workers):
+        calls = []
+        curve(fussy, over={"x": [1.0, 2.0, 0.5]}, progress=lambda: calls.append(1), workers=workers)
+        assert calls == [1, 1, 1]
+
     def test_disabled(self, monkeypatch, capfd):
         monkeypatch.setenv("FORCE_COLOR", "1")
         with progress_bar("slow work", enabled=False, delay=0.0) as advance:

@@ -35,7 +35,7 @@ def curve(
     *args: Any,
     over: Mapping[str, Sequence[Any]],
     workers: int | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[], None] = False,
     **kwargs: Any,
 ) -> xr.Dataset:
     """Values of ``function(*args, **kwargs)`` over the product of grids.
@@ -53,8 +53,9 @@ def curve(
         their labels.
     workers : int, optional
         Number of threads; default: one per processor.  Results do not depend on it.
-    progress : bool
-        Show a progress bar on standard error once the work has lasted two seconds.
+    progress : bool or callable
+        True: show a progress bar on standard error once the work has lasted two seconds.  A callable is
+        called after each point.
 
     Returns
     -------
@@ -95,8 +96,8 @@ def curve(
     inspect.signature(function).bind(
         *points[0][0], **points[0][1]
     )  # a missing argument shows before any work
-    with progress_bar(function_name(function), total=len(points), enabled=progress) as advance:
-        results = _evaluate(function, points, threads, advance)
+    with progress_bar(function_name(function), total=len(points), enabled=progress is True) as bar:
+        results = _evaluate(function, points, threads, progress if callable(progress) else bar)
     _report_failures(function, grids, results)
     return _dataset(function, args, kwargs, grids, results)
 

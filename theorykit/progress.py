@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["progress_bar"]
+__all__ = ["Bar", "progress_bar"]
 
 DELAY = 2.0  # seconds of silence: quick work shows nothing
+
+
+class Bar:
+    """What :func:`progress_bar` yields: call it to advance by one, or say where the work stands."""
+
+    def __init__(self, bar: Any = None, task: Any = None) -> None:
+        self._bar, self._task = bar, task
+
+    def __call__(self, *_: Any) -> None:
+        """Advance by one; arguments are ignored, so that the bar serves as a callback of any signature."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def stand(self, description: str, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` steps are made and the next is ``description``."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=description, completed=done, total=total)
 
 
 @contextmanager
 def progress_bar(
     description: str, total: int | None = None, enabled: bool = True, delay: float = DELAY
-) -> Iterator[Callable[..., None]]:
-    """A bar on standard error that appears after ``delay`` seconds; yields what advances it by one.
+) -> Iterator[Bar]:
+    """A bar on standard error that appears after ``delay`` seconds, and only on a terminal.
 
     Parameters
     ----------
@@ -25,37 +42,32 @@ def progress_bar(
     total : int, optional
         Number of steps; None where it is unknown.
     enabled : bool
-        False: nothing is ever shown, and rich is not imported.  Nothing is shown either where standard error
-        is no terminal.
+        False: nothing is ever shown, and rich is not imported.
     delay : float
         Seconds before the bar appears.
 
-    Notes
-    -----
-    The yielded function ignores its arguments, so that it serves as a callback, and may be called by any
-    thread.
+    Yields
+    ------
+    Bar
+        May be used by any thread.
     """
     if not enabled:
-        yield _ignore
+        yield Bar()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    count = () if total is None else (MofNCompleteColumn(), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), *count)
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    silent = not console.is_terminal
+    bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=silent)
     task = bar.add_task(description, total=total)
     timer = threading.Timer(delay, bar.start)  # a timer, because the first step may be the long one
     timer.daemon = True
     timer.start()
     try:
-        yield lambda *_: bar.advance(task)
+        yield Bar(bar, task)
     finally:
         timer.cancel()
         timer.join()  # the bar must not start after it was stopped
         bar.stop()
-
-
-def _ignore(*_: Any) -> None:
-    """Advance nothing."""
