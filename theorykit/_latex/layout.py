@@ -1,0 +1,154 @@
+"""Long formulas on several lines, broken at top-level terms first, then inside the widest part.
+
+A line is (depth of indentation, text). A bracket that opens on one line and closes on another has a fixed
+size, ``\\Bigl`` or, around fractions, sums and integrals, ``\\biggl``: ``\\left`` and ``\\right`` must stand on
+the same line.
+"""
+
+from __future__ import annotations
+
+import re
+
+import sympy as sp
+
+from theorykit._latex.printer import HOLE, Hole, MathPrinter, is_open_sum
+from theorykit._latex.width import visual_width
+from theorykit.derivations.nodes import Node
+
+__all__ = ["Line", "aligned_rows", "broken"]
+
+Line = tuple[int, str]
+
+ROOM = 72.0
+_INDENT = 3.0
+_FENCES = re.compile(r"\\left(?![A-Za-z])|\\right(?![A-Za-z])")
+
+
+def aligned_rows(left: str, right: sp.Expr, printer: MathPrinter) -> list[str]:
+    """Rows of an ``align`` environment that state ``left = right``."""
+    wide_left = visual_width(left) > ROOM / 2
+    room = ROOM if wide_left else ROOM - visual_width(left) - 2
+    first, *others = broken(right, printer, room)
+    rows = [f"{left} &= {first[1]}"] if not wide_left else [f"&{left}", rf"&\quad = {first[1]}"]
+    return [*rows, *["&" + r"\quad" * (depth + 1) + f" {text}" for depth, text in others]]
+
+
+def broken(expression: sp.Expr, printer: MathPrinter, room: float = ROOM, depth: int = 0) -> list[Line]:
+    """Lines of an expression, none wider than ``room`` where it can be helped."""
+    tex = printer.print(expression)
+    if visual_width(tex) <= room or room < 20:
+        return [(depth, tex)]
+    if isinstance(expression, sp.Add):
+        return _broken_sum(expression, printer, room, depth)
+    if isinstance(expression, sp.Mul):
+        return _broken_product(expression, printer, room, depth)
+    return _broken_inside(expression, printer, room, depth) or [(depth, tex)]
+
+
+def _broken_sum(expression: sp.Add, printer: MathPrinter, room: float, depth: int) -> list[Line]:
+    """As many terms to a line as fit."""
+    lines: list[Line] = []
+    terms = printer.ordered_terms(expression)
+    for position, term in enumerate(terms):
+        negative = bool(term.could_extract_minus_sign())
+        magnitude = -term if negative else term
+        sign = "{}- " if negative else "{}+ "
+        if position == 0:
+            sign = "- " if negative else ""
+        parts = broken(magnitude, printer, room - 2, depth)
+        if isinstance(magnitude, sp.Add) or (is_open_sum(magnitude) and position < len(terms) - 1):
+            parts = _bracketed(parts)
+        (_, head), *tail = parts
+        fits = lines and not tail and visual_width(lines[-1][1]) + visual_width(head) + 2 <= room
+        if fits and lines[-1][0] == depth:
+            lines[-1] = (depth, f"{lines[-1][1]} {sign.removeprefix('{}')}{head}")
+        else:
+            lines += [(depth, sign + head), *tail]
+    return lines
+
+
+def _broken_product(expression: sp.Mul, printer: MathPrinter, room: float, depth: int) -> list[Line]:
+    """The wide factors on lines of their own, after the others."""
+    factors = expression.as_ordered_factors()
+    wide = [f for f in factors if visual_width(printer.print(f)) > room / 3 and not _is_denominator(f)]
+    if not wide:
+        return [(depth, printer.print(expression))]
+    rest = sp.Mul(*[f for f in factors if f not in wide])
+    head = {sp.Integer(1): "", sp.Integer(-1): "-"}.get(rest)
+    lines: list[Line] = [(depth, printer.print(rest) if head is None else head)]
+    if isinstance(rest, sp.Add) or is_open_sum(rest):
+        lines = _bracketed(lines)
+    for position, factor in enumerate(wide):
+        taken = visual_width(lines[-1][1]) if position == 0 else 0.0
+        parts = broken(factor, printer, room - taken - 1, depth)
+        if isinstance(factor, sp.Add) or (is_open_sum(factor) and position < len(wide) - 1):
+            parts = _bracketed(parts)
+        joined = f"{lines[-1][1]} {parts[0][1]}".strip()
+        if position == 0 or (len(parts) == 1 and visual_width(joined) <= room):
+            lines[-1] = (lines[-1][0], joined)
+            lines += parts[1:]
+        else:
+            lines += [(depth, rf"\times {parts[0][1]}"), *parts[1:]]
+    return lines
+
+
+def _is_denominator(factor: sp.Expr) -> bool:
+    return isinstance(factor, sp.Pow) and bool(factor.exp.could_extract_minus_sign())
+
+
+def _broken_inside(expression: sp.Expr, printer: MathPrinter, room: float, depth: int) -> list[Line]:
+    """The widest argument of a node, a power or a function on lines of its own; none where that cannot be."""
+    position = 0
+    if not expression.args or (not isinstance(expression, Node) and len(expression.args) > 2):
+        return []
+    inner = expression.args[position]
+    hole = Hole(*(expression.bound_symbols if isinstance(expression, Node) else ()))
+    tex = printer.print(expression.func(hole, *expression.args[1:]))
+    if tex.count(HOLE) != 1 or not isinstance(inner, sp.Expr):
+        return []
+    head, tail = tex.split(HOLE)
+    if _depth_of_braces(head):
+        return []  # inside a fraction, a root or an exponent: no place to break a line
+    lines = broken(inner, printer, room - _INDENT, depth + 1)
+    size = _size_around(lines)
+    head, tail = _stretched(head, rf"\{size}l"), _stretched(tail, rf"\{size}r")
+    if not re.search(r"\\[Bb]igg?l[(\[]\s*$", head) and (isinstance(inner, sp.Add) or tail.startswith("^")):
+        lines = _bracketed(lines)
+    if visual_width(head) + visual_width(lines[0][1]) <= room:
+        lines[0] = (depth, head + lines[0][1])
+    else:
+        lines.insert(0, (depth, head))
+    lines[-1] = (lines[-1][0], lines[-1][1] + tail)
+    return lines
+
+
+def _bracketed(lines: list[Line]) -> list[Line]:
+    if len(lines) == 1:
+        return [(lines[0][0], rf"\left({lines[0][1]}\right)")]
+    first, last, size = lines[0], lines[-1], _size_around(lines)
+    return [(first[0], rf"\{size}l({first[1]}"), *lines[1:-1], (last[0], rf"{last[1]}\{size}r)")]
+
+
+def _size_around(lines: list[Line]) -> str:
+    return "bigg" if any(re.search(r"\\(frac|sum|int)\b", text) for _, text in lines) else "Big"
+
+
+def _depth_of_braces(tex: str) -> int:
+    plain = re.sub(r"\\[{}]", "", tex)
+    return plain.count("{") - plain.count("}")
+
+
+def _stretched(tex: str, fence: str) -> str:
+    """Brackets whose partner is on another line, of a fixed size: ``fence`` opens or closes them."""
+    opening = fence.endswith("l")
+    old = r"\left" if opening else r"\right"
+    unmatched: list[int] = []
+    found = list(_FENCES.finditer(tex))
+    for match in found if opening else reversed(found):
+        if match[0] == old:
+            unmatched.append(match.start())
+        elif unmatched:
+            unmatched.pop()
+    for start in sorted(unmatched, reverse=True):
+        tex = tex[:start] + fence + tex[start + len(old) :]
+    return tex

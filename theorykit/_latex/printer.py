@@ -1,0 +1,115 @@
+"""Mathematics as LaTeX: SymPy's printer with the symbol table of a record, and the nodes' own notation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import sympy as sp
+from sympy.printing.latex import LatexPrinter, greek_letters_set, tex_greek_dictionary
+from sympy.printing.precedence import PRECEDENCE
+
+from theorykit._latex.width import visual_width
+from theorykit.derivations.ledger import Quantity
+from theorykit.derivations.nodes import DistinctSum, HalfLine, Node, TruncatedExpectation
+
+__all__ = ["HOLE", "Hole", "MathPrinter", "is_open_sum"]
+
+HOLE = "\x00"
+_LONGEST_EXPONENT = 16
+
+
+class Hole(sp.Function):
+    """Stands for a part of an expression that is printed apart, on lines of its own."""
+
+    def _latex(self, printer: LatexPrinter, exp: str | None = None) -> str:
+        return HOLE if exp is None else rf"{HOLE}^{{{exp}}}"
+
+
+class MathPrinter(LatexPrinter):
+    """Prints declared symbols as their record says, and undeclared words upright.
+
+    A symbol of an expression is looked up as it is, then by name alone: the label of an indexed family has no
+    assumptions, whatever the table says.
+    """
+
+    def __init__(self, quantities: Iterable[Quantity] = ()) -> None:
+        super().__init__()
+        quantities = list(quantities)
+        self._by_symbol = {q.symbol: q.latex for q in quantities}
+        self._by_name = {q.name: q.latex for q in quantities}
+
+    def named(self, name: str) -> str:
+        """LaTeX of the symbol called ``name``, declared or not."""
+        return self._by_name.get(name) or _spelled(name)
+
+    def _print_Symbol(self, expr: sp.Symbol, style: str = "plain") -> str:
+        return self._by_symbol.get(expr) or self.named(expr.name)
+
+    _print_Dummy = _print_Symbol
+
+    def _hprint_Function(self, func: str) -> str:
+        return self._by_name.get(func) or str(super()._hprint_Function(func))
+
+    def _print_ExpBase(self, expr: sp.Expr, exp: str | None = None) -> str:
+        argument = expr.args[0]
+        inner = self._print(argument)
+        is_long = argument.has(Node, Hole) or visual_width(inner) > _LONGEST_EXPONENT
+        tex = rf"\exp\left({inner}\right)" if is_long else rf"e^{{{inner}}}"
+        return str(self._do_exponent(tex, exp))
+
+    def _print(self, expr: Any, **kwargs: Any) -> str:
+        if isinstance(expr, DistinctSum):  # bare: what surrounds it knows whether brackets are needed
+            return expr._latex(self).removeprefix(r"\left(").removesuffix(r"\right)")
+        return str(super()._print(expr, **kwargs))
+
+    def _needs_mul_brackets(self, expr: sp.Expr, first: bool = False, last: bool = False) -> bool:
+        is_open = isinstance(expr, HalfLine | TruncatedExpectation | DistinctSum)
+        return (is_open and not last) or bool(super()._needs_mul_brackets(expr, first, last))
+
+    def parenthesize(self, item: Any, level: int, is_neg: bool = False, strict: bool = False) -> str:
+        if isinstance(item, DistinctSum) and level > PRECEDENCE["Mul"]:
+            return rf"\left({self._print(item)}\right)"
+        return str(super().parenthesize(item, level, is_neg, strict))
+
+    def _print_Add(self, expr: sp.Add, order: str | None = None) -> str:
+        del order
+        terms = self.ordered_terms(expr)
+        text = ""
+        for position, term in enumerate(terms):
+            negative = bool(term.could_extract_minus_sign())
+            magnitude = -term if negative else term
+            is_last = position == len(terms) - 1
+            body = self._print(magnitude)
+            if isinstance(magnitude, sp.Add) or (is_open_sum(magnitude) and not is_last):
+                body = rf"\left({body}\right)"
+            sign = "- " if negative else "+ "
+            text += (" " if position else "") + (sign if position or negative else "") + body
+        return text
+
+    def ordered_terms(self, expression: sp.Add) -> list[sp.Expr]:
+        """Terms in the order of printing: those that end in a sum over tokens stand last."""
+        terms = self._as_ordered_terms(expression)
+        return sorted(terms, key=is_open_sum)
+
+    def print(self, expression: Any) -> str:
+        """An expression on one line."""
+        return str(self.doprint(expression))
+
+
+def is_open_sum(expression: sp.Expr) -> bool:
+    """Whether the printed expression ends in a sum over tokens, which would swallow what is printed next."""
+    if isinstance(expression, sp.Mul) and sp.fraction(expression, exact=True)[1] == 1:
+        return isinstance(expression.as_ordered_factors()[-1], DistinctSum)
+    return isinstance(expression, DistinctSum)
+
+
+def _spelled(name: str) -> str:
+    """An undeclared name: letters and Greek with their scripts as SymPy has them, words upright."""
+    stem = re.split(r"[_^]+", name)[0].rstrip("0123456789")
+    is_greek = stem in greek_letters_set or stem.lower() in greek_letters_set or stem in tex_greek_dictionary
+    if len(stem) <= 1 or is_greek:
+        return str(sp.latex(sp.Symbol(name)))
+    words = re.sub(r"[^A-Za-z0-9]+", r"\\ ", name.strip("_"))
+    return rf"\mathrm{{{words}}}"
