@@ -94,6 +94,8 @@ def _equations_of(
     for symbol, expression in equations.equations.items():
         yield str(symbol), printer.print(symbol), expression
     for name, expression in equations.observables.items():
+        if any(str(s) == name and e == expression for s, e in equations.equations.items()):
+            continue  # an equation that is an observable too
         yield name, printer.print(symbols[name]) if name in symbols else printer.named(name), expression
 
 
@@ -110,18 +112,18 @@ class _Writer:
     def symbols(self) -> list[str]:
         """The symbol table, in pieces that fit on a page."""
         rows = [
-            f"${q.latex}$ & {escaped(q.meaning)} & {escaped(q.domain)} & {escaped(q.scaling)} \\\\"
+            " & ".join([f"${q.latex}$", *(_cell(text) for text in (q.meaning, q.domain, q.scaling))])
             for q in self._record.symbols
         ]
         if not rows:
             return []
         tables = []
         for start in range(0, len(rows), _ROWS_OF_A_TABLE):
-            body = "\n".join(rows[start : start + _ROWS_OF_A_TABLE])
+            body = "".join(f"{row} \\tabularnewline\n" for row in rows[start : start + _ROWS_OF_A_TABLE])
             columns = r"@{}p{0.15\linewidth}p{0.41\linewidth}p{0.2\linewidth}p{0.13\linewidth}@{}"
             tables.append(
                 f"\\begin{{tabular}}{{{columns}}}\n\\hline\nsymbol & meaning & domain & scaling \\\\\n"
-                f"\\hline\n{body}\n\\hline\n\\end{{tabular}}"
+                f"\\hline\n{body}\\hline\n\\end{{tabular}}"
             )
         return [r"\subsection*{Symbols}", *tables]
 
@@ -207,6 +209,10 @@ class _Writer:
         rows = aligned_rows(left, right, self._printer)
         body = " \\notag \\\\\n".join(rows)
         return f"\\begin{{align}}\n{body} \\label{{{unique}}}\n\\end{{align}}"
+
+
+def _cell(text: str) -> str:
+    return rf"\raggedright {escaped(text)}"
 
 
 def _sentence(text: str) -> str:

@@ -1,8 +1,8 @@
 """Long formulas on several lines, broken at top-level terms first, then inside the widest part.
 
 A line is (depth of indentation, text). A bracket that opens on one line and closes on another has a fixed
-size, ``\\Bigl`` or, around fractions, sums and integrals, ``\\biggl``: ``\\left`` and ``\\right`` must stand on
-the same line.
+size, ``\\Bigl`` or, around fractions, sums and integrals, ``\\biggl``: ``\\left`` and ``\\right`` must stand
+on the same line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 import sympy as sp
 
-from theorykit._latex.printer import HOLE, Hole, MathPrinter, is_open_sum
+from theorykit._latex.printer import HOLE, Hole, MathPrinter
 from theorykit._latex.width import visual_width
 from theorykit.derivations.nodes import Node
 
@@ -56,7 +56,7 @@ def _broken_sum(expression: sp.Add, printer: MathPrinter, room: float, depth: in
         if position == 0:
             sign = "- " if negative else ""
         parts = broken(magnitude, printer, room - 2, depth)
-        if isinstance(magnitude, sp.Add) or (is_open_sum(magnitude) and position < len(terms) - 1):
+        if isinstance(magnitude, sp.Add) or (printer.is_open(magnitude) and position < len(terms) - 1):
             parts = _bracketed(parts)
         (_, head), *tail = parts
         fits = lines and not tail and visual_width(lines[-1][1]) + visual_width(head) + 2 <= room
@@ -76,12 +76,12 @@ def _broken_product(expression: sp.Mul, printer: MathPrinter, room: float, depth
     rest = sp.Mul(*[f for f in factors if f not in wide])
     head = {sp.Integer(1): "", sp.Integer(-1): "-"}.get(rest)
     lines: list[Line] = [(depth, printer.print(rest) if head is None else head)]
-    if isinstance(rest, sp.Add) or is_open_sum(rest):
+    if isinstance(rest, sp.Add) or printer.is_open(rest):
         lines = _bracketed(lines)
     for position, factor in enumerate(wide):
         taken = visual_width(lines[-1][1]) if position == 0 else 0.0
         parts = broken(factor, printer, room - taken - 1, depth)
-        if isinstance(factor, sp.Add) or (is_open_sum(factor) and position < len(wide) - 1):
+        if isinstance(factor, sp.Add) or (printer.is_open(factor) and position < len(wide) - 1):
             parts = _bracketed(parts)
         joined = f"{lines[-1][1]} {parts[0][1]}".strip()
         if position == 0 or (len(parts) == 1 and visual_width(joined) <= room):

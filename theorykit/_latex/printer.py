@@ -14,7 +14,7 @@ from theorykit._latex.width import visual_width
 from theorykit.derivations.ledger import Quantity
 from theorykit.derivations.nodes import DistinctSum, HalfLine, Node, TruncatedExpectation
 
-__all__ = ["HOLE", "Hole", "MathPrinter", "is_open_sum"]
+__all__ = ["HOLE", "Hole", "MathPrinter"]
 
 HOLE = "\x00"
 _LONGEST_EXPONENT = 16
@@ -35,7 +35,7 @@ class MathPrinter(LatexPrinter):
     """
 
     def __init__(self, quantities: Iterable[Quantity] = ()) -> None:
-        super().__init__()
+        super().__init__({"long_frac_ratio": 2})
         quantities = list(quantities)
         self._by_symbol = {q.symbol: q.latex for q in quantities}
         self._by_name = {q.name: q.latex for q in quantities}
@@ -82,7 +82,7 @@ class MathPrinter(LatexPrinter):
             magnitude = -term if negative else term
             is_last = position == len(terms) - 1
             body = self._print(magnitude)
-            if isinstance(magnitude, sp.Add) or (is_open_sum(magnitude) and not is_last):
+            if isinstance(magnitude, sp.Add) or (self.is_open(magnitude) and not is_last):
                 body = rf"\left({body}\right)"
             sign = "- " if negative else "+ "
             text += (" " if position else "") + (sign if position or negative else "") + body
@@ -91,18 +91,23 @@ class MathPrinter(LatexPrinter):
     def ordered_terms(self, expression: sp.Add) -> list[sp.Expr]:
         """Terms in the order of printing: those that end in a sum over tokens stand last."""
         terms = self._as_ordered_terms(expression)
-        return sorted(terms, key=is_open_sum)
+        return sorted(terms, key=self.is_open)
+
+    def is_open(self, expression: sp.Expr) -> bool:
+        """Whether the printed expression ends in a sum over tokens, which would swallow what follows it."""
+        last = next(
+            (f for f in reversed(expression.as_ordered_factors()) if isinstance(f, DistinctSum)), None
+        )
+        return last is not None and self._print(expression).endswith(self._print(last))
+
+    def _print_Mul(self, expr: sp.Mul) -> str:
+        if any(isinstance(a, sp.Mul) for a in expr.args):  # products of products, kept apart by who made them
+            return self._print(sp.Mul(*[f for a in expr.args for f in sp.Mul.make_args(a)]))
+        return str(super()._print_Mul(expr))
 
     def print(self, expression: Any) -> str:
         """An expression on one line."""
         return str(self.doprint(expression))
-
-
-def is_open_sum(expression: sp.Expr) -> bool:
-    """Whether the printed expression ends in a sum over tokens, which would swallow what is printed next."""
-    if isinstance(expression, sp.Mul) and sp.fraction(expression, exact=True)[1] == 1:
-        return isinstance(expression.as_ordered_factors()[-1], DistinctSum)
-    return isinstance(expression, DistinctSum)
 
 
 def _spelled(name: str) -> str:

@@ -106,9 +106,11 @@ class gamma_weight(sp.Function):
 
     def _latex(self, printer: LatexPrinter, exp: str | None = None) -> str:
         u, n = self.args
-        head = printer.parenthesize(u, 1000) if not u.is_Symbol else printer._print(u)
-        power = "" if n == 1 else rf"^{{{printer._print(n)}}}"
-        body = rf"\left({printer._print(u)}\right){power} e^{{-{head}}}"
+        if n == 1:
+            factor = printer.parenthesize(u, PRECEDENCE["Mul"], strict=True)
+        else:
+            factor = rf"{printer.parenthesize(u, PRECEDENCE['Pow'])}^{{{printer._print(n)}}}"
+        body = rf"{factor} {printer._print(sp.exp(-u))}"
         return body if exp is None else rf"\left[{body}\right]^{{{exp}}}"
 
 
