@@ -369,7 +369,7 @@ class _Tensor:
             elif axis in rough or axis in roots:
                 grids[axis] = self._gaussian(count, reach=9.0)
             else:
-                nodes, weights = np.polynomial.hermite_e.hermegauss(4)
+                nodes, weights = np.polynomial.hermite_e.hermegauss(3)
                 grids[axis] = nodes, weights / math.sqrt(2 * math.pi)
         return self._tensor_sum(integrand, axes, plain, grids, roots, environment)
 

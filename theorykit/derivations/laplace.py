@@ -40,7 +40,24 @@ def expand_token_sums(expression: sp.Expr) -> sp.Expr:
     """Multiply sums over tokens out into sums over pairwise distinct tokens, inside and outside nodes."""
     if isinstance(expression, TokenExpectation):
         return expression.with_integrand(expand_token_sums(expression.integrand))
-    return sp.Add(*[_merge_sums(term) for term in _terms(expression)])
+    return sp.Add(*[_split_sums(_merge_sums(term)) for term in _terms(expression)])
+
+
+def _split_sums(expression: sp.Expr) -> sp.Expr:
+    """Sums of several terms become several sums: one product of factors under each."""
+    result = sp.Integer(0)
+    for term in sp.Add.make_args(expression):
+        rest, bulk = sp.Integer(1), None
+        for factor in sp.Mul.make_args(term):
+            if isinstance(factor, DistinctSum):
+                bulk = factor
+            else:
+                rest *= factor
+        if bulk is None:
+            result += term
+        else:
+            result += sp.Add(*[rest * bulk.with_integrand(t) for t in _terms(bulk.integrand)])
+    return result
 
 
 def _terms(expression: sp.Expr) -> list[sp.Expr]:
