@@ -36,11 +36,15 @@ __all__ = ["INDICES", "expand_token_sums", "factorize_tokens", "integrate_family
 INDICES = sp.symbols("l m n o", integer=True, positive=True)
 
 
-def expand_token_sums(expression: sp.Expr) -> sp.Expr:
-    """Multiply sums over tokens out into sums over pairwise distinct tokens, inside and outside nodes."""
+def expand_token_sums(expression: sp.Expr, split: bool = False) -> sp.Expr:
+    """Multiply sums over tokens out into sums over pairwise distinct tokens, inside and outside nodes.
+
+    With ``split``, factors without sums and summands are multiplied out too: one product under each sum.
+    """
     if isinstance(expression, TokenExpectation):
-        return expression.with_integrand(expand_token_sums(expression.integrand))
-    return sp.Add(*[_split_sums(_merge_sums(term)) for term in _terms(expression)])
+        return expression.with_integrand(expand_token_sums(expression.integrand, split))
+    merged = [_merge_sums(term) for term in _terms(expression, split)]
+    return sp.Add(*[_split_sums(m) if split else m for m in merged])
 
 
 def _split_sums(expression: sp.Expr) -> sp.Expr:
@@ -56,20 +60,25 @@ def _split_sums(expression: sp.Expr) -> sp.Expr:
         if bulk is None:
             result += term
         else:
-            result += sp.Add(*[rest * bulk.with_integrand(t) for t in _terms(bulk.integrand)])
+            result += sp.Add(*[rest * bulk.with_integrand(t) for t in _terms(bulk.integrand, True)])
     return result
 
 
-def _terms(expression: sp.Expr) -> list[sp.Expr]:
-    """Terms of the expression multiplied out, without entering nodes, functions or denominators."""
+def _terms(expression: sp.Expr, everything: bool) -> list[sp.Expr]:
+    """Terms of the expression multiplied out, without entering nodes, functions or denominators.
+
+    Factors that hold no sum over tokens stay as they are unless ``everything`` is asked for.
+    """
+    if not (everything or expression.has(DistinctSum)):
+        return [expression]
     if isinstance(expression, sp.Add):
-        return [t for a in expression.args for t in _terms(a)]
+        return [t for a in expression.args for t in _terms(a, everything)]
     if isinstance(expression, sp.Mul):
-        parts = [_terms(a) for a in expression.args]
+        parts = [_terms(a, everything) for a in expression.args]
     elif isinstance(expression, sp.Pow) and expression.exp.is_Integer and expression.exp > 1:
         if not isinstance(expression.base, sp.Add | sp.Mul):
             return [expression]
-        parts = [_terms(expression.base)] * int(expression.exp)
+        parts = [_terms(expression.base, everything)] * int(expression.exp)
     else:
         return [expression]
     if all(len(p) == 1 for p in parts):
@@ -214,7 +223,8 @@ def _factorize_term(term: sp.Expr, node: TokenExpectation, law: _OneToken) -> sp
     index, one = INDICES[0], sp.Integer(1)
     typical = weight.get(index, one)
     has_hidden = bool(indicators) or hidden != 1 or one in weight
-    if bulk is not None and bulk.first != (2 if has_hidden else 1):
+    is_coupled = has_hidden or bool(weight)  # otherwise token 1 may simply be left out of the sums
+    if bulk is not None and is_coupled and bulk.first != (2 if has_hidden else 1):
         raise DerivationError(f"token 1 is singled out: sums must start after it, got {bulk}")
 
     outside, averages, used = [coefficient], [], 0
@@ -330,7 +340,7 @@ def integrate_family(node: TokenExpectation, families: tuple[sp.IndexedBase, ...
     different tokens and single fields to 0.
     """
     total = sp.Integer(0)
-    for term in sp.Add.make_args(expand_token_sums(node.integrand)):
+    for term in sp.Add.make_args(expand_token_sums(node.integrand, split=True)):
         total += _contract(term, families, node.shared)
     kept = [f for f in node.families if f not in families]
     return TokenExpectation(total, kept, node.length)

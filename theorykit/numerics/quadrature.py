@@ -71,14 +71,24 @@ ROUNDING = 2e-15
 
 
 def make_grids(
-    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, order: int = 16
+    plan: QuadraturePlan,
+    parameters: np.ndarray,
+    intervals: Intervals,
+    order: int = 16,
+    base: Mapping[str, Grid] | None = None,
+    changed: frozenset[str] = frozenset(),
 ) -> dict[str, Grid]:
-    """Grids of all variables; truncated ones after the variable that bounds them."""
-    grids: dict[str, Grid] = {}
+    """Grids of all variables, truncated ones after the variable that bounds them.
+
+    With ``base``, only the grids of the ``changed`` variables are made anew.
+    """
+    grids: dict[str, Grid] = {} if base is None else {n: g for n, g in base.items() if n not in changed}
     variables = plan.layout["variables"]
     shared = _shared_breakpoints(plan, parameters)
     for variable in sorted(variables, key=lambda v: v["outer"] is not None):
         name, interval = variable["name"], intervals[variable["name"]]
+        if name in grids:
+            continue
         if variable["measure"] == "half_line":
             grids[name] = half_line_grid(interval)
         elif variable["outer"] is not None:
@@ -101,18 +111,34 @@ def _shared_breakpoints(plan: QuadraturePlan, parameters: np.ndarray) -> dict[st
 
 @dataclass
 class _Evaluation:
-    """Tables of all stages on given grids, and the integrals of the roots."""
+    """Tables of all stages on given grids, and the integrals of the roots.
+
+    Tables that depend on none of the grids that differ from those of ``base`` are taken from it.
+    """
 
     plan: QuadraturePlan
     parameters: np.ndarray
     grids: dict[str, Grid]
+    base: _Evaluation | None = None
 
     def __post_init__(self) -> None:
         self.tables: list[np.ndarray] = []
         self.evaluations = 0
+        reused: list[bool] = []
         for index, stage in enumerate(self.plan.layout["stages"]):
+            keep = self._is_unchanged(stage) and all(reused[i] for i in stage["inputs"])
+            reused.append(keep)
+            if keep and self.base is not None:
+                self.tables.append(self.base.tables[index])
+                continue
             self.tables.append(self.plan.run(index, self.parameters, self.grids, self.tables))
             self.evaluations += self._size(stage)
+
+    def _is_unchanged(self, stage: Mapping) -> bool:
+        if self.base is None:
+            return False
+        loops = [*stage["dims"], *([stage["reduced"]] if stage["reduced"] else [])]
+        return all(self.grids[v] is self.base.grids[v] for v in loops)
 
     def _size(self, stage: Mapping) -> int:
         loops = [*stage["dims"], *([stage["reduced"]] if stage["reduced"] else [])]
@@ -194,13 +220,12 @@ def _trim(plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, or
         importance[variable] = np.maximum(importance.get(variable, 0.0), profile)
     for variable, profile in importance.items():
         kept[variable] = _cut(evaluation.grids[variable].nodes, profile, intervals[variable])
-    for variable in _by_depth(plan):
-        if variable in importance and not _is_reduced(plan, variable):
-            continue
-        profile = _reduced_profile(evaluation, variable, importance, order)
-        if variable in importance:
-            profile = np.maximum(profile, importance[variable])
-        kept[variable] = _cut(evaluation.grids[variable].nodes, profile, intervals[variable])
+    for variable in plan.layout["variables"]:  # outer variables come before those inside them
+        name = variable["name"]
+        if _is_reduced(plan, name):
+            profile = _reduced_profile(evaluation, name, importance, order)
+            importance[name] = np.maximum(importance.get(name, 0.0), profile)
+            kept[name] = _cut(evaluation.grids[name].nodes, importance[name], intervals[name])
     return kept
 
 
@@ -216,10 +241,6 @@ def _profile(weighted: np.ndarray) -> np.ndarray:
 
 def _is_reduced(plan: QuadraturePlan, variable: str) -> bool:
     return any(s["reduced"] == variable for s in plan.layout["stages"])
-
-
-def _by_depth(plan: QuadraturePlan) -> list[str]:
-    return [v["name"] for v in plan.layout["variables"]]
 
 
 def _reduced_profile(
@@ -263,12 +284,13 @@ def _sliced(evaluation: _Evaluation, index: int, variable: str, part: slice) -> 
 def _outer_importance(
     dims: list[str], evaluation: _Evaluation, importance: Mapping[str, np.ndarray]
 ) -> np.ndarray:
+    """How much a point of the outer grids matters at most: the smallest share of its coordinates."""
     weight = np.ones((1,) * (1 + len(dims)))
     for position, name in enumerate(dims):
         if name in importance:
             shape = [1] * (1 + len(dims))
             shape[1 + position] = -1
-            weight = weight * importance[name].reshape(shape)
+            weight = np.minimum(weight, importance[name].reshape(shape))
     return weight
 
 
@@ -290,6 +312,13 @@ def evaluate_on(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Observables and their rounding floor on the grids of the intervals, without refinement."""
     evaluation = _Evaluation(plan, parameters, make_grids(plan, parameters, intervals))
+    values, floor = _observe(evaluation)
+    return values, floor, evaluation.evaluations
+
+
+def _observe(evaluation: _Evaluation) -> tuple[np.ndarray, np.ndarray]:
+    """Observables and how far rounding of the integrals moves them."""
+    plan, parameters = evaluation.plan, evaluation.parameters
     if not evaluation.is_finite():
         raise ConvergenceError(
             f"{plan.layout['name']}: the integrand is not finite at {_named(plan, parameters)}",
@@ -305,7 +334,7 @@ def evaluate_on(
         moved = integrals.copy()
         moved[k] += 2 * ROUNDING * absolute[k]
         floor = floor + np.abs(plan.observables(parameters, moved) - values)
-    return values, floor, evaluation.evaluations
+    return values, floor
 
 
 def integrate(
@@ -324,30 +353,35 @@ def integrate(
     options = Options() if options is None else options
     current = dict(locate(plan, parameters) if intervals is None else intervals)
     names = [v["name"] for v in plan.layout["variables"] if v["outer"] is None]
-    if not names:
-        values, floor, count = evaluate_on(plan, parameters, {})
-        return Result(values, floor, {}, count)
     total = 0
     for _ in range(options.max_rounds):
-        values, floor, count = evaluate_on(plan, parameters, current)
-        changes = []
-        total += count
+        base = _Evaluation(plan, parameters, make_grids(plan, parameters, current))
+        values, floor = _observe(base)
+        count, changes = base.evaluations, []
         for name in names:
-            finer, _, more = evaluate_on(plan, parameters, _refined(plan, current, name, REFINEMENT))
+            finer, more = _with_finer(base, current, name)
             changes.append(np.abs(finer - values))
-            total += more
-        errors = np.sum(changes, axis=0) + floor
+            count += more
+        total += count
+        errors = np.sum(changes, axis=0) + floor if changes else floor
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
         slow = [n for n, c in zip(names, changes, strict=True) if np.any(c > target / len(names))]
-        if not slow:
-            return _checked(plan, parameters, values, errors, current, total, options)
-        refined = dict(current)
-        for name in slow:
-            refined = _refined(plan, refined, name, 2.0)
-        if count * 2.0 ** len(slow) > options.max_points:
+        if not slow or base.evaluations * 2.0 ** len(slow) > options.max_points:
             break
-        current = refined
+        for name in slow:
+            current = _refined(plan, current, name, 2.0)
     return _checked(plan, parameters, values, errors, current, total, options)
+
+
+def _with_finer(base: _Evaluation, intervals: Intervals, name: str) -> tuple[np.ndarray, int]:
+    """Observables with one variable finer than in ``base``, and the integrand values it took."""
+    plan, parameters = base.plan, base.parameters
+    finer = _refined(plan, intervals, name, REFINEMENT)
+    changed = frozenset(n for n in finer if finer[n] != intervals[n])
+    grids = make_grids(plan, parameters, finer, base=base.grids, changed=changed)
+    evaluation = _Evaluation(plan, parameters, grids, base)
+    values, _ = _observe(evaluation)
+    return values, evaluation.evaluations
 
 
 def _refined(plan: QuadraturePlan, intervals: Intervals, name: str, factor: float) -> dict[str, Interval]:

@@ -11,6 +11,7 @@ from theorykit.derivations.ledger import Quantity
 from theorykit.derivations.nodes import DistinctSum
 
 __all__ = [
+    "BELOW",
     "DELTA",
     "ETA",
     "FIELD",
@@ -21,14 +22,20 @@ __all__ = [
     "PAPER",
     "Q_K",
     "Q_V",
+    "S",
+    "SHIFT",
     "T",
     "TOKEN_ETA",
     "TOKEN_FIELD",
     "TOKEN_LABEL",
+    "TOKEN_VALUE",
+    "WEIGHT",
+    "XI",
     "Kernel",
     "Score",
-    "aligned",
+    "aligned_length",
     "others",
+    "pairs",
     "quantities",
     "softmax_weights",
 ]
@@ -86,7 +93,7 @@ def pairs(summand: Callable[..., sp.Expr], count: int, first: int = 1) -> Distin
     return DistinctSum(summand(*INDICES[:count]), INDICES[:count], first, LENGTH)
 
 
-def aligned(is_aligned: bool) -> sp.Expr:
+def aligned_length(is_aligned: bool) -> sp.Expr:
     """Length of the part of k orthogonal to k*: 0 for an aligned key."""
     return sp.Integer(0) if is_aligned else sp.sqrt(Q_K - M_K**2)
 
