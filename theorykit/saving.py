@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import xarray as xr
 
-__all__ = ["SUFFIXES", "dataset_json", "require_suffix", "save"]
+__all__ = ["SUFFIXES", "dataset_json", "dataset_plain", "require_suffix", "save"]
 
 SUFFIXES = (".nc", ".csv", ".json")
 
@@ -66,7 +66,12 @@ def require_suffix(name: str, path: str | os.PathLike[str], suffixes: tuple[str,
 
 def dataset_json(dataset: xr.Dataset) -> str:
     """The dataset as JSON: attributes, coordinates and variables with their dimensions."""
-    return json.dumps(_plain(dataset.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(dataset_plain(dataset), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def dataset_plain(dataset: xr.Dataset) -> dict[str, Any]:
+    """The dataset as plain data that JSON holds."""
+    return dict(_plain(dataset.to_dict()))
 
 
 def _frame(dataset: xr.Dataset) -> Any:

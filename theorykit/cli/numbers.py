@@ -1,0 +1,207 @@
+"""Verbs that compute: risk (one point) and curve (grids)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from theorykit.cli import inputs, output
+from theorykit.cli.failures import NOT_CONVERGED
+
+__all__ = ["curve", "register", "risk"]
+
+TheoryArgument = Annotated[str, typer.Argument(metavar="THEORY", help="single-location, or slr.")]
+TaskOption = Annotated[str, typer.Option("--task", help="spiked or max.")]
+NoiseOption = Annotated[float, typer.Option("--noise", help="Standard deviation of the label noise.")]
+ExcessOption = Annotated[bool, typer.Option("--excess", help="Leave the label noise out of the risk.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_ROWS = 60  # a longer table is thinned
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this module."""
+    app.command()(risk)
+    app.command()(curve)
+
+
+def risk(
+    theory: TheoryArgument,
+    nu: Annotated[float, typer.Option("--nu", help="Signal strength; inf is legal for max.")],
+    length: Annotated[str, typer.Option("--length", help="Number of tokens: 3, or 1:0.5,2:0.5.")],
+    task: TaskOption = "spiked",
+    noise: NoiseOption = 0.0,
+    activation: Annotated[
+        str | None,
+        typer.Option("--activation", help="softmax, softplus, linear, erf, erf-best; none: the Bayes risk."),
+    ] = None,
+    formula: Annotated[
+        str | None, typer.Option("--formula", help="An elementwise activation of your own, in x.")
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", help="A normalized kernel of your own, in x.")
+    ] = None,
+    shift: Annotated[float | None, typer.Option("--shift", help="Shift of erf.")] = None,
+    m_k: Annotated[
+        float | None,
+        typer.Option("--m-k", help="Overlap of k with k*; give all four, or none for the best."),
+    ] = None,
+    q_k: Annotated[float | None, typer.Option("--q-k", help="Self-overlap of k.")] = None,
+    m_v: Annotated[float | None, typer.Option("--m-v", help="Overlap of v with v*.")] = None,
+    q_v: Annotated[float | None, typer.Option("--q-v", help="Self-overlap of v.")] = None,
+    m_kv: Annotated[float, typer.Option("--m-kv", help="Cross overlap of k with v*.")] = 0.0,
+    m_vk: Annotated[float, typer.Option("--m-vk", help="Cross overlap of v with k*.")] = 0.0,
+    q_kv: Annotated[float, typer.Option("--q-kv", help="Cross overlap of k with v.")] = 0.0,
+    bayes: Annotated[bool, typer.Option("--bayes", help="Show the Bayes risk beside it.")] = False,
+    excess: ExcessOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Risk at one point.
+
+    The Bayes risk of a task, the minimal risk of an activation, or its risk at given overlaps.
+    """
+    inputs.theory_name(theory)
+    record = inputs.read_task(task, nu, inputs.read_length("--length", length), noise)
+    chosen = inputs.read_activation(activation, formula, kernel, shift)
+    overlaps = _overlaps({"m_k": m_k, "q_k": q_k, "m_v": m_v, "q_v": q_v}, chosen is None)
+    cross = {"m_kv": m_kv, "m_vk": m_vk, "q_kv": q_kv}
+    if any(cross.values()) and not overlaps:
+        raise ValueError("--m-kv, --m-vk and --q-kv need --m-k, --q-k, --m-v and --q-v beside them")
+    found = _risks(record, chosen, overlaps, cross, bayes, excess)
+    if json:
+        about = {"task": repr(record), "activation": chosen and repr(chosen), "excess": excess}
+        output.print_json({**about, **found})
+        return
+    name = "Bayes risk" if chosen is None else f"risk of {chosen.label}"
+    title = f"{name}{', label noise left out' if excess else ''}\n{record!r}"
+    output.print_table(title, ("quantity", "value"), [(key, _shown(value)) for key, value in found.items()])
+
+
+def _overlaps(given: dict[str, float | None], without_activation: bool) -> dict[str, float]:
+    present = {name: value for name, value in given.items() if value is not None}
+    if not present:
+        return {}
+    if without_activation:
+        raise ValueError("--m-k, --q-k, --m-v and --q-v belong to an activation: give --activation")
+    missing = [f"--{name.replace('_', '-')}" for name in given if name not in present]
+    if missing:
+        absent = ", ".join(missing)
+        raise ValueError(f"give all of --m-k, --q-k, --m-v, --q-v, or none for the best; missing: {absent}")
+    return present
+
+
+def _risks(
+    task: Any, activation: Any, overlaps: dict[str, float], cross: dict[str, float], bayes: bool, excess: bool
+) -> dict[str, Any]:
+    """What was asked for, by name."""
+    from dataclasses import fields
+
+    from theorykit import single_location as slr
+
+    found: dict[str, Any] = {}
+    if activation is not None and overlaps:
+        found["risk"] = slr.risk(task, activation, **overlaps, **cross, excess=excess)
+    elif activation is not None:
+        best = slr.optimal_risk(task, activation, excess=excess)
+        found |= {f.name: getattr(best, f.name) for f in fields(best) if getattr(best, f.name) is not None}
+    if bayes or activation is None:
+        found["bayes_risk"] = slr.bayes_risk(task, excess=excess)
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return getattr(value, "message", str(value))
+
+
+def curve(
+    theory: TheoryArgument,
+    nu: Annotated[str, typer.Option("--nu", help="Signal strengths: start:stop:count, or a comma list.")],
+    length: Annotated[
+        str, typer.Option("--length", help="Numbers of tokens: comma list, or one distribution 1:0.5,2:0.5.")
+    ] = "3",
+    task: TaskOption = "spiked",
+    noise: NoiseOption = 0.0,
+    activation: Annotated[
+        str,
+        typer.Option(
+            "--activation",
+            help="Comma list of bayes, softmax, softplus, linear, erf, erf-best, best-elementwise.",
+        ),
+    ] = "bayes,softmax,linear",
+    formula: Annotated[
+        list[str] | None,
+        typer.Option("--formula", metavar="TEXT", help="Elementwise activation of your own; repeatable."),
+    ] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option("--kernel", metavar="TEXT", help="Normalized kernel of your own; repeatable."),
+    ] = None,
+    excess: ExcessOption = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File: .nc, .csv or .json.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Figure: .png, .pdf or .svg.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Logarithmic risk axis in the figure.")] = False,
+    workers: Annotated[int | None, typer.Option("--workers", help="Number of threads.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Minimal risks over grids.
+
+    Over signal strengths and lengths: a table, and if wanted a file and a figure.
+    """
+    from theorykit.saving import SUFFIXES, require_suffix
+
+    inputs.theory_name(theory)
+    if out is not None:
+        require_suffix("--out", out, SUFFIXES)
+    if plot is not None:
+        require_suffix("--plot", plot, (".png", ".pdf", ".svg"))
+    grids = {"nu": inputs.real_grid("--nu", nu), "length": inputs.length_grid("--length", length)}
+    data = _compare(task, grids, noise, _estimators(activation, formula, kernel), excess, workers)
+    if out is not None:
+        from theorykit.saving import save
+
+        save(data, out)
+    if plot is not None:
+        from theorykit.plotting import plot_curve
+
+        plot_curve(data, x="nu", y="risk", log_y=log, title=f"{task} task").savefig(plot, dpi=150)
+    _print_curve(data, json)
+    for path in (out, plot):
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
+    if any(str(status).startswith("failed") for status in data["status"].values.ravel()):
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def _estimators(names: str, formulas: list[str] | None, kernels: list[str] | None) -> list[Any]:
+    from theorykit import single_location as slr
+
+    chosen: list[Any] = [name.strip() for name in names.split(",") if name.strip()]
+    chosen += [slr.Elementwise(text) for text in formulas or ()]
+    return chosen + [slr.NormalizedKernel(text) for text in kernels or ()]
+
+
+def _compare(
+    task: str,
+    grids: dict[str, list[Any]],
+    noise: float,
+    estimators: list[Any],
+    excess: bool,
+    workers: int | None,
+) -> Any:
+    from theorykit.single_location.comparison import compare_risks
+
+    record = inputs.read_task(task, grids["nu"][0], grids["length"][0], noise)
+    data = compare_risks(record, estimators, grids, excess=excess, workers=workers, progress=True)
+    return data.squeeze("length") if len(grids["length"]) == 1 else data
+
+
+def _print_curve(data: Any, json: bool) -> None:
+    if json:
+        from theorykit.saving import dataset_json
+
+        print(dataset_json(data))
+        return
+    output.print_risks(f"{data['risk'].attrs['long_name']}, {data.attrs['task']}", data, _ROWS)

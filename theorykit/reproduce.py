@@ -1,0 +1,106 @@
+"""The main job: Bayes risk and minimal risks of attentions, as tables, files, figures, and the equations
+behind them.
+
+The grids are the data below; everything else is one call per stage: compute, save, draw, export.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from theorykit import single_location as slr
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["MAX", "SPIKED", "Comparison", "single_location"]
+
+_ESTIMATORS = ("bayes", "softmax", "softplus", "erf-best", "linear", "best-elementwise")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Risks to compare: the task, its signal strengths, its lengths by the label of their panel."""
+
+    name: str
+    title: str
+    task: slr.Spiked | slr.Max
+    nu: tuple[float, ...]
+    lengths: Mapping[str, Any]
+    estimators: tuple[str, ...] = _ESTIMATORS
+
+    @property
+    def points(self) -> int:
+        """Number of risks to compute."""
+        return len(self.nu) * len(self.lengths) * len(self.estimators)
+
+
+#: The Bayes risk falls like exp(-nu/4) at fixed L; at L = 10**6 not before nu = 2 log L = 27.6.
+SPIKED = Comparison(
+    name="spiked",
+    title="Spiked single-location regression",
+    task=slr.Spiked(nu=0.0, length=2),
+    nu=tuple(2.0 * step for step in range(25)),
+    lengths={"L = 2": 2, "L = 10": 10, "L = 1000": 1000, "L = 1000000": 10**6},
+)
+
+MAX = Comparison(
+    name="max",
+    title="Max single-location regression",
+    task=slr.Max(nu=0.0, length=2),
+    nu=(0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0, math.inf),
+    lengths={"L = 2": 2, "L = 3": 3, "L = 10": 10, "L = 1, 2 or 3": {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}},
+)
+
+
+def single_location(
+    folder: str | Path, comparisons: tuple[Comparison, ...] = (SPIKED, MAX), progress: bool = False
+) -> dict[str, xr.Dataset]:
+    """Compute the comparisons and write ``<name>.nc``, ``<name>.png`` and ``equations.tex`` into a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it does not exist.
+    comparisons : tuple of Comparison
+    progress : bool
+        Show a progress bar once the work has lasted two seconds.
+
+    Returns
+    -------
+    dict
+        The Datasets by the name of their comparison.
+    """
+    from theorykit.progress import progress_bar
+    from theorykit.theory import latex
+
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    total = sum(comparison.points for comparison in comparisons)
+    with progress_bar("risks", total=total, enabled=progress) as bar:
+        found = {comparison.name: _compute(comparison, bar) for comparison in comparisons}
+    for comparison in comparisons:
+        _write(comparison, found[comparison.name], target)
+    (target / "equations.tex").write_text(latex("single_location"), encoding="utf-8")
+    return found
+
+
+def _compute(comparison: Comparison, advance: Callable[[], None]) -> xr.Dataset:
+    from theorykit.single_location.comparison import compare_risks
+
+    over = {"length": list(comparison.lengths.values()), "nu": comparison.nu}
+    data = compare_risks(comparison.task, comparison.estimators, over, excess=True, progress=advance)
+    return data.assign_coords(length=list(comparison.lengths))
+
+
+def _write(comparison: Comparison, data: xr.Dataset, target: Path) -> None:
+    from theorykit.plotting import plot_risks
+    from theorykit.saving import save
+
+    save(data, target / f"{comparison.name}.nc")
+    figure = plot_risks(data, title=comparison.title)
+    figure.savefig(target / f"{comparison.name}.png", dpi=150)
