@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from theorykit.codegen import primitives
-from theorykit.codegen.lower import Plan, Stage, Variable
+from theorykit.codegen.lower import Plan, Stage
 from theorykit.codegen.printer import PRIMITIVES, condition, constant, is_costly, operation
 from theorykit.errors import CodegenError
 
@@ -136,6 +136,27 @@ class _Body:
         index = ", ".join(f"i_{v.name}" for v in loops)
         return f"{self.table_names[expression]}[{index}]"
 
+    def full_table(self, expression: sp.Expr, loops: tuple[sp.Symbol, ...]) -> str:
+        """Name of the array of an expression over given loops, whether or not it depends on all of them."""
+        key = sp.Tuple(expression, *loops)
+        if key not in self.table_names:
+            inner = _Body(
+                loops,
+                self.loads,
+                tuple(self.parameters),
+                self.counter,
+                self.tables,
+                self.table_names,
+                self.chunked,
+            )
+            value = inner.atom(expression)
+            self.used |= inner.used
+            name = self.fresh("table")
+            self.tables.append(f"{name} = np.empty(({', '.join(f'n_{v.name}' for v in loops)},))")
+            self.tables.extend(inner.nest([f"{name}[{', '.join(f'i_{v.name}' for v in loops)}] = {value}"]))
+            self.table_names[key] = name
+        return self.table_names[key]
+
     def _innermost(self, expression: sp.Expr) -> str:
         """Emit an expression whose variables are exactly the loops, without a table for itself."""
         if isinstance(expression, sp.Piecewise):
@@ -237,16 +258,26 @@ def _stage_source(stage: Stage, plan: Plan, home: dict[sp.Symbol, tuple[int, int
     for symbol, (source, row) in _loaded(stage, home).items():
         index = ", ".join(f"i_{v.name}" for v in dims_of[symbol])
         loads[symbol] = (f"T_{source}[{row}, {index}]", frozenset(dims_of[symbol]))
-    body = _Body(loops, loads, plan.parameters, chunked=stage.dims[0] if stage.dims else None)
-    values = [body.atom(o.integrand) for o in stage.outputs]
-    index = "".join(f", i_{v.name}" for v in stage.dims)
-    if stage.reduced is None:
+    chunked = stage.dims[0] if stage.dims else None
+    outer = by_symbol[stage.reduced].outer if stage.reduced is not None else None
+    body = _Body(loops, loads, plan.parameters, chunked=chunked)
+    separated = _separated(stage, body) if stage.reduced is not None and outer is None else None
+    if outer is not None:
+        body = _Body(tuple(v for v in loops if v != outer), loads, plan.parameters, chunked=chunked)
+        nest = _below(body, stage, outer)
+    elif separated is not None:
+        nest = _products(body, stage, separated)
+    elif stage.reduced is None:
+        index = "".join(f", i_{v.name}" for v in stage.dims)
+        values = [body.atom(o.integrand) for o in stage.outputs]
         nest = body.nest([f"out[{k}{index}] = {v}" for k, v in enumerate(values)])
     else:
-        nest = _reduction(body, stage, by_symbol[stage.reduced], values, index)
+        nest = _reduction(body, stage, stage.reduced)
     arguments = ["P", *[f"nodes_{v.name}" for v in loops]]
     if stage.reduced is not None:
         arguments.append(f"weights_{stage.reduced.name}")
+    if outer is not None:
+        arguments += [f"blocks_{stage.reduced.name}", f"panels_{stage.reduced.name}"]
     arguments += [f"T_{s}" for s in inputs] + ["out", "lo", "hi"]
     sizes = [f"n_{v.name} = nodes_{v.name}.shape[0]" for v in loops]
     lines = [f"def {stage.name}({', '.join(arguments)}):", *[f"    {s}" for s in sizes]]
@@ -254,13 +285,74 @@ def _stage_source(stage: Stage, plan: Plan, home: dict[sp.Symbol, tuple[int, int
     return _decorated(_signature(stage, plan, inputs), lines), body.used
 
 
-def _reduction(
-    body: _Body, stage: Stage, reduced: Variable, values: list[str], index: str
-) -> list[str]:
-    """Accumulators around the innermost loop: values that do not depend on it are not summed again."""
+def _below(body: _Body, stage: Stage, outer: sp.Symbol) -> list[str]:
+    """Running integrals over a truncated variable: values at its nodes, then one sum for every outer node."""
+    if stage.dims[-1] != outer:
+        raise CodegenError(f"{stage.name}: the truncated variable must hang on the innermost outer variable")
+    for output in stage.outputs:
+        if outer in body.depends(output.integrand) or outer in output.integrand.free_symbols:
+            raise CodegenError(f"{stage.name}: the truncated integrand {output.integrand} depends on {outer}")
+    body.used.add("integrate_below")
+    y = stage.reduced.name
+    values = [body.atom(o.integrand) for o in stage.outputs]
+    innermost = [f"values_{k}[i_{y}] = {v}" for k, v in enumerate(values)]
+    before = [f"values_{k} = np.empty(n_{y})" for k in range(len(values))]
+    index = "".join(f", i_{v.name}" for v in stage.dims[:-1])
+    arguments = f"weights_{y}, blocks_{y}, panels_{y}"
+    after = [f"integrate_below(values_{k}, {arguments}, out[{k}{index}])" for k in range(len(values))]
+    return body.nest(innermost, before) + ["    " * (len(stage.dims) - 1) + a for a in after]
+
+
+Separated = list[list[tuple[sp.Expr, sp.Expr]]]
+
+
+def _separated(stage: Stage, body: _Body) -> Separated | None:
+    """Integrands over two outer variables as sums of f(first, own) * g(second, own), or None."""
+    if len(stage.dims) != 2:
+        return None
+    first, second = stage.dims
+    found: Separated = []
+    for output in stage.outputs:
+        pairs = []
+        for term in sp.Add.make_args(output.integrand):
+            left, right = sp.Integer(1), sp.Integer(1)
+            for factor in sp.Mul.make_args(term):
+                needed = body.depends(factor)
+                if first in needed and second in needed:
+                    return None
+                if second in needed:
+                    right *= factor
+                else:
+                    left *= factor
+            pairs.append((left, right))
+        found.append(pairs)
+    return found
+
+
+def _products(body: _Body, stage: Stage, separated: Separated) -> list[str]:
+    """The reduction as matrix products of the tables of the separate factors."""
+    first, second = stage.dims
+    own = stage.reduced
+    weights = f"weights_{own.name}"
+    lines = ["out[:, lo:hi, :] = 0.0"]
+    for k, pairs in enumerate(separated):
+        for left, right in pairs:
+            a = body.full_table(left, (first, own))
+            if right == 1:
+                body.used.add("add_row_sums")
+                lines.append(f"add_row_sums({a}, {weights}, out[{k}], lo, hi)")
+                continue
+            b = body.full_table(right, (own, second))
+            body.used.add("add_product")
+            lines.append(f"add_product({a}, {b}, {weights}, out[{k}], lo, hi)")
+    return lines
+
+
+def _reduction(body: _Body, stage: Stage, reduced: sp.Symbol) -> list[str]:
+    """Accumulators around the innermost loop."""
+    values = [body.atom(o.integrand) for o in stage.outputs]
+    index = "".join(f", i_{v.name}" for v in stage.dims)
     weight = f"weights_{reduced.name}[i_{reduced.name}]"
-    if reduced.outer is not None:
-        weight = f"weights_{reduced.name}[i_{reduced.outer.name}, i_{reduced.name}]"
     innermost = [f"w = {weight}"] + [f"sum_{k} += w * {v}" for k, v in enumerate(values)]
     before = [f"sum_{k} = 0.0" for k in range(len(values))]
     after = [f"out[{k}{index}] = sum_{k}" for k in range(len(values))]
@@ -282,8 +374,9 @@ def _signature(stage: Stage, plan: Plan, inputs: list[int]) -> str:
     by_symbol = {v.symbol: v for v in plan.variables}
     types = [vector] * (1 + len(stage.dims))
     if stage.reduced is not None:
-        matrix = by_symbol[stage.reduced].outer is not None
-        types += [vector, "float64[:, ::1]" if matrix else vector]
+        types += [vector, vector]
+        if by_symbol[stage.reduced].outer is not None:
+            types += ["float64[:, ::1]", "int64[::1]"]
     types += [_array(1 + len(plan.stages[i].dims)) for i in inputs]
     types += [_array(1 + len(stage.dims)), "int64", "int64"]
     return f"void({', '.join(types)})"

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 __all__ = [
     "NAMES",
+    "add_product",
+    "add_row_sums",
     "capped",
+    "integrate_below",
     "normal_cdf",
     "one_minus_exp",
     "owens_t",
@@ -89,6 +94,66 @@ def owens_t_panels(h: float, end: float) -> float:
     return total * half / 6.283185307179586
 
 
+def add_product(left, right, weights, out, lo, hi):  # type: ignore[no-untyped-def]
+    # out[i, c] += sum_j left[i, j] weights[j] right[j, c], four rows at a time so that a row of `right` is read
+    # once for four; every element is summed in the order of j, whatever the rows
+    n, m = right.shape
+    i = lo
+    while i + 3 < hi:
+        o0, o1, o2, o3 = out[i], out[i + 1], out[i + 2], out[i + 3]
+        for j in range(n):
+            w = weights[j]
+            a0, a1, a2, a3 = left[i, j] * w, left[i + 1, j] * w, left[i + 2, j] * w, left[i + 3, j] * w
+            g = right[j]
+            for c in range(m):
+                o0[c] += a0 * g[c]
+                o1[c] += a1 * g[c]
+                o2[c] += a2 * g[c]
+                o3[c] += a3 * g[c]
+        i += 4
+    while i < hi:
+        o0 = out[i]
+        for j in range(n):
+            a0 = left[i, j] * weights[j]
+            g = right[j]
+            for c in range(m):
+                o0[c] += a0 * g[c]
+        i += 1
+
+
+def add_row_sums(left, weights, out, lo, hi):  # type: ignore[no-untyped-def]
+    # out[i, c] += sum_j left[i, j] weights[j]
+    for i in range(lo, hi):
+        total = 0.0
+        for j in range(weights.shape[0]):
+            total += left[i, j] * weights[j]
+        for c in range(out.shape[1]):
+            out[i, c] += total
+
+
+def integrate_below(values, weights, blocks, panels, out):  # type: ignore[no-untyped-def]
+    # out[i] = integral of `values` (at the nodes of panels) up to outer node i, which lies in panel panels[i]
+    order = blocks.shape[1]
+    count = values.shape[0] // order
+    below = np.zeros(count + 1)
+    for p in range(count):
+        total = 0.0
+        for q in range(p * order, (p + 1) * order):
+            total += weights[q] * values[q]
+        below[p + 1] = below[p] + total
+    for i in range(out.shape[0]):
+        p = panels[i]
+        if p < 0:
+            out[i] = 0.0
+        elif p >= count:
+            out[i] = below[count]
+        else:
+            total = below[p]
+            for q in range(order):
+                total += blocks[i, q] * values[p * order + q]
+            out[i] = total
+
+
 # Gauss-Legendre rule of 16 nodes on [-1, 1], the positive half
 OWENS_NODES = (
     0.09501250983763744,
@@ -121,4 +186,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "sigmoid": (),
     "sign": (),
     "owens_t": ("OWENS_NODES", "OWENS_WEIGHTS", "owens_t_panels"),
+    "add_product": (),
+    "add_row_sums": (),
+    "integrate_below": (),
 }

@@ -101,6 +101,8 @@ class Program:
         arguments = [parameters, *[grids[v].nodes for v in loops]]
         if reduced:
             arguments.append(grids[reduced].weights)
+            if grids[reduced].panels is not None:
+                arguments += [grids[reduced].blocks, grids[reduced].panels]
         arguments += [tables[i] for i in layout["inputs"]]
         rows = sizes[0] if sizes else 1
         work = float(np.prod([grids[v].nodes.size for v in loops]))

@@ -290,6 +290,8 @@ class _Tensor:
         if isinstance(node, HalfLine):
             s, w = self._axis(-42.0, 28.0, 250)
             t = np.exp(s)
+            if depth == 0 and node.integrand.has(HalfLine):
+                return self._one_by_one(node, environment, t, w * t)
             return self._contract(node.integrand, environment, depth, {node.variable: t}, w * t)
         if isinstance(node, TruncatedExpectation):
             upper = self.value(node.upper, environment, depth)
@@ -308,8 +310,16 @@ class _Tensor:
         if len(node.variables) > 1:
             inner = Expectation(node.integrand, list(node.variables)[1:])
             node = Expectation(inner, [node.variables[0]])
-        x, w = self._gaussian(360) if depth < 2 else self._gaussian(150, reach=9.0)
+        count, reach = {0: (360, 11.0), 1: (360, 11.0), 2: (100, 8.0)}.get(depth, (36, 7.0))
+        x, w = self._gaussian(count, reach)
         return self._contract(node.integrand, environment, depth, {node.variables[0]: x}, w)
+
+    def _one_by_one(
+        self, node: HalfLine, environment: Mapping[sp.Symbol, Any], t: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """The outer of two half-line integrals node by node, to bound memory."""
+        inner = [self.value(node.integrand, {**environment, node.variable: value}, 1) for value in t[:, None]]
+        return np.asarray(np.dot(weights, np.array([float(np.squeeze(v)) for v in inner])))
 
     def _contract(
         self,
@@ -361,13 +371,13 @@ class _Tensor:
         plain = {a: sp.Symbol(f"_field_{i}") for i, a in enumerate(axes)}
         integrand = integrand.xreplace(plain)
         rough = [a for a in axes if not integrand.is_polynomial(plain[a])]
-        count = {0: 1, 1: 500, 2: 260, 3: 130, 4: 60, 5: 30}.get(len(rough), 22)
+        count = {0: 1, 1: 500, 2: 260, 3: 130, 4: 72, 5: 36}.get(len(rough), 22)
         grids, roots = {}, [first[i] for i in range(1, length + 1)] if first is not None else []
         for axis in axes:
             if axis in roots[1:]:
                 grids[axis] = self._panels(0.0, 18.0, count)
             elif axis in rough or axis in roots:
-                grids[axis] = self._gaussian(count, reach=9.0)
+                grids[axis] = self._gaussian(count, reach=9.0 if count > 100 else 7.5)
             else:
                 nodes, weights = np.polynomial.hermite_e.hermegauss(3)
                 grids[axis] = nodes, weights / math.sqrt(2 * math.pi)

@@ -31,11 +31,21 @@ class Interval:
 
 @dataclass(frozen=True)
 class Grid:
-    """Nodes and weights; for a truncated variable the weights are a matrix, one row per outer node."""
+    """Nodes and weights. Panels have ``edges``; a truncated variable has, for each node of the outer one, the
+    index of its panel and the weights of the part of that panel below it."""
 
     nodes: np.ndarray
     weights: np.ndarray
     edges: np.ndarray | None = None
+    blocks: np.ndarray | None = None
+    panels: np.ndarray | None = None
+
+    def part(self, start: int, stop: int) -> Grid:
+        """The nodes from ``start`` to ``stop`` alone (whole panels, for a truncated variable)."""
+        nodes, weights = self.nodes[start:stop], self.weights[start:stop]
+        if self.panels is None:
+            return Grid(nodes, weights)
+        return Grid(nodes, weights, None, self.blocks, self.panels - start // self.blocks.shape[1])
 
 
 @lru_cache(maxsize=8)
@@ -90,18 +100,15 @@ def half_line_grid(interval: Interval) -> Grid:
 def truncated_grid(
     interval: Interval, outer: Grid, breakpoints: tuple[float, ...], order: int = ORDER
 ) -> Grid:
-    """The Gaussian grid below each node of ``outer``: weights[i, j] integrates up to outer node i.
+    """The Gaussian grid with what it takes to integrate up to each node of ``outer``.
 
     Both grids share one lattice; the panel that contains the outer node is integrated by interpolation.
     """
     low = min(interval.low, float(outer.edges[0]))
     grid = gaussian_grid(Interval(low, float(outer.edges[-1]), interval.step), breakpoints, order)
-    panel = np.searchsorted(grid.edges, outer.nodes) - 1
-    full = np.repeat(np.arange(grid.edges.size - 1), order)
-    weights = np.where(full[None, :] < panel[:, None], grid.weights[None, :], 0.0)
+    panels = np.searchsorted(grid.edges, outer.nodes) - 1
     matrix, (_, plain) = _integration_matrix(order), _legendre(order)
-    density_half = (grid.weights.reshape(-1, order) / plain)[panel]
+    half_density = (grid.weights.reshape(-1, order) / plain)[panels]
     within = np.arange(outer.nodes.size) % order
-    columns = panel[:, None] * order + np.arange(order)
-    np.put_along_axis(weights, columns, matrix[within] * density_half, axis=1)
-    return Grid(grid.nodes, np.ascontiguousarray(weights), grid.edges)
+    blocks = np.ascontiguousarray(matrix[within] * half_density)
+    return Grid(grid.nodes, grid.weights, grid.edges, blocks, panels.astype(np.int64))

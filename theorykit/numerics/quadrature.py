@@ -218,6 +218,8 @@ def _trim(plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, or
     for variable, weighted in evaluation.roots():
         profile = _profile(weighted)
         importance[variable] = np.maximum(importance.get(variable, 0.0), profile)
+    if importance and not any(np.any(p > 0) for p in importance.values()):
+        raise FloatingPointError("the integrand vanishes on the whole range")
     for variable, profile in importance.items():
         kept[variable] = _cut(evaluation.grids[variable].nodes, profile, intervals[variable])
     for variable in plan.layout["variables"]:  # outer variables come before those inside them
@@ -234,8 +236,6 @@ def _profile(weighted: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(weighted)):
         raise FloatingPointError("the integrand is not finite")
     total = np.max(np.abs(weighted), axis=1, keepdims=True)
-    if not np.any(total > 0):
-        raise FloatingPointError("the integrand vanishes on the whole range")
     return np.max(np.abs(weighted) / np.where(total > 0, total, 1.0), axis=0)
 
 
@@ -259,7 +259,7 @@ def _reduced_profile(
         weight = _outer_importance(stage["dims"], evaluation, importance)
         for start in range(0, grid.nodes.size, block):
             stop = min(start + block, grid.nodes.size)
-            part = Grid(grid.nodes[start:stop], np.ascontiguousarray(grid.weights[..., start:stop]))
+            part = grid.part(start, stop)
             table = evaluation.plan.run(
                 index, evaluation.parameters, {**evaluation.grids, variable: part}, _sliced(
                     evaluation, index, variable, slice(start, stop))
