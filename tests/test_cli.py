@@ -353,6 +353,15 @@ class Report:
 
 
 class TestMathematics:
+    def test_options_of_a_derivation(self):
+        assert inputs.read_options("--option", ["task=max", "aligned=true"]) == {
+            "task": "max",
+            "aligned": True,
+        }
+        for wrong in ("task", "=max", "task=", "1=2"):
+            with pytest.raises(ValueError, match="--option must be NAME=VALUE"):
+                inputs.read_options("--option", [wrong])
+
     @pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
     @pytest.mark.parametrize("verb", ["audit", "validate"])
     def test_exit_code_is_the_verdict(self, monkeypatch, verb, ok, code):
@@ -496,13 +505,9 @@ class TestCite:
         assert run("cite").stdout == cite()
 
 
-def environment(tmp_path):
-    return {**os.environ, "THEORYKIT_CACHE": str(tmp_path / "cache"), "PYTHONWARNINGS": "default"}
-
-
 def process(*arguments, env=None):
     command = [sys.executable, "-m", "theorykit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=env)
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})})
 
 
 class TestProcess:
@@ -546,7 +551,7 @@ class TestProcess:
         assert done.stderr == "theorykit: error: nu must be a real number in [0, inf), got -1.0\n"
 
     def test_output_without_unicode(self):
-        env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+        env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
         done = process("risk", "slr", "--nu", "1", "--length", "2", "--formula", "ж", env=env)
         assert done.returncode == 2
         assert "UnicodeEncodeError" not in done.stderr
@@ -555,6 +560,127 @@ class TestProcess:
         assert main(["cite"]) == 0
         assert main(["risk", "slr", "--nu", "-1", "--length", "3"]) == 2
         assert "@software" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Environment of processes that share one cache folder, which starts empty."""
+    return {"THEORYKIT_CACHE": str(tmp_path_factory.mktemp("cache") / "theorykit")}
+
+
+class TestRealThing:
+    def test_bayes_risk_of_the_reference_table(self, cache):
+        done = process("risk", "single-location", "--task", "spiked", "--nu", "4", "--length", "3", env=cache)
+        assert (done.returncode, done.stderr) == (0, "")
+        value, error = re.search(r"bayes_risk\s+(0\.\d+)\((\d)\)", done.stdout).groups()
+        assert abs(float(value) - 0.194123973657) < 6e-13
+        assert int(error) * 10.0 ** (2 - len(value)) < 1e-12
+
+    def test_second_process_derives_and_compiles_nothing(self, cache):
+        assert process("risk", "slr", "--nu", "4", "--length", "3", env=cache).returncode == 0
+        done = process("doctor", "--json", env=cache)
+        found = json.loads(done.stdout)
+        assert (found["code"]["derived"], found["code"]["compiled_functions"]) == (0, 0)
+        assert found["code"]["loaded_functions"] > 0
+        assert found["code"]["cache_folder"] == cache["THEORYKIT_CACHE"]
+        assert found["versions"]["theorykit"] == theorykit.__version__
+        assert abs(found["probe"]["bayes_risk"]["value"] - 0.194123973657) < 6e-13
+
+    def test_cache_is_listed_and_cleared(self, tmp_path):
+        env = {"THEORYKIT_CACHE": str(tmp_path / "own")}
+        assert json.loads(process("cache", "list", "--json", env=env).stdout)["entries"] == []
+        assert process("risk", "slr", "--nu", "1", "--length", "2", env=env).returncode == 0
+        (entry,) = json.loads(process("cache", "list", "--json", env=env).stdout)["entries"]
+        assert "single_location.bayes_risk" in entry["request"]
+        assert entry["bytes"] > 1000
+        assert "single_location.bayes_risk" in process("cache", "list", env=env).stdout
+        assert re.match(r"deleted \d+ files", process("cache", "clear", env=env).stdout)
+        assert json.loads(process("cache", "list", "--json", env=env).stdout)["entries"] == []
+
+    def test_derivation(self, cache):
+        listed = process("derive", "slr", env=cache).stdout.split()
+        assert "single_location.bayes_risk" in listed
+        text = process("derive", "slr.bayes_risk", env=cache).stdout
+        data = json.loads(process("derive", "slr.bayes_risk", "--json", env=cache).stdout)
+        assert data["steps"]
+        for number, step in enumerate(data["steps"], start=1):
+            assert f"{number}. {step['name']} ({step['check']})" in text
+            assert step["reason"] in text
+        assert "bayes_excess" in data["observables"]
+        assert process("derive", "slr.bayes_risk", "--option", "task=max", env=cache).stdout != text
+
+    def test_curve(self, cache, tmp_path):
+        out = tmp_path / "a.nc"
+        options = ("--nu", "0:8:5", "--length", "2,5", "--activation", "bayes,softmax,linear")
+        done = process("curve", "slr", *options, "-o", out, "--plot", tmp_path / "a.png", env=cache)
+        assert done.returncode == 0, done.stderr
+        with xr.open_dataset(out, engine="h5netcdf") as data:
+            gap = abs(data.risk.sel(estimator="softmax") - data.risk.sel(estimator="Bayes"))
+            slack = data.risk_error.sel(estimator="softmax") + data.risk_error.sel(estimator="Bayes")
+            assert (gap <= slack).all()
+            size, nu = data.length, data.nu
+            closed = size * (size - 1) / (size**2 + nu * (size - 1))
+            linear = data.sel(estimator="linear")
+            assert (abs(linear.risk - closed) <= linear.risk_error + 4e-16).all()
+            assert set(data.status.values.ravel()) == {"converged"}
+
+    def test_own_activation(self, cache):
+        """1 + erf(x) as a formula is the activation erf."""
+        options = (
+            "--nu",
+            "4",
+            "--length",
+            "3",
+            "--m-k",
+            "1.5",
+            "--q-k",
+            "2.5",
+            "--m-v",
+            "0.4",
+            "--q-v",
+            "0.2",
+        )
+        own, named = (
+            json.loads(process("risk", "slr", *options, *which, "--json", env=cache).stdout)["risk"]
+            for which in (("--formula", "1 + erf(x)"), ("--activation", "erf"))
+        )
+        assert abs(own["value"] - named["value"]) <= own["error"] + named["error"]
+
+    @pytest.mark.slow
+    def test_audit_and_latex(self, cache, tmp_path):
+        done = process("audit", "slr", "--json", env=cache)
+        found = json.loads(done.stdout)
+        assert (done.returncode, found["ok"]) == (0, True)
+        assert {d["name"].split(".")[0] for d in found["derivations"]} == {"single_location"}
+        assert process("audit", "slr", env=cache).stdout.splitlines()[-1].startswith("ok")
+        out = tmp_path / "a.tex"
+        assert process("latex", "slr", "-o", out, env=cache).returncode == 0
+        assert "\\end{document}" in out.read_text()
+        assert "\\end{document}" not in process("latex", "slr", "--fragment", env=cache).stdout
+
+    @pytest.mark.slow
+    def test_validate(self, cache, tmp_path):
+        out = tmp_path / "a.md"
+        done = process("validate", "slr", "--seed", "1", "-o", out, "--json", env=cache)
+        assert (done.returncode, json.loads(done.stdout)["ok"]) == (0, True)
+        assert "| quantity |" in out.read_text()
+
+    @pytest.mark.slow
+    def test_main_job(self, cache, tmp_path):
+        done = process("reproduce", "single-location", "-o", tmp_path, env=cache)
+        assert done.returncode == 0, done.stderr
+        start = time.perf_counter()
+        again = process("reproduce", "single-location", "-o", tmp_path, env=cache)
+        assert time.perf_counter() - start < 10.0
+        assert again.stdout == done.stdout
+        names = ["equations.tex", "max.nc", "max.png", "spiked.nc", "spiked.png"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == names
+        for name in ("spiked", "max"):
+            with xr.open_dataset(tmp_path / f"{name}.nc", engine="h5netcdf") as data:
+                bayes, softmax = data.sel(estimator="Bayes"), data.sel(estimator="softmax")
+                assert (abs(bayes.risk - softmax.risk) <= bayes.risk_error + softmax.risk_error).all()
+                assert (data.risk >= bayes.risk - data.risk_error - bayes.risk_error).all()
+                assert (data.risk_error <= 1e-8).all()
 
 
 def test_plain_data():

@@ -8,7 +8,15 @@ from typing import Any
 
 from theorykit.records import near_matches
 
-__all__ = ["length_grid", "read_activation", "read_length", "read_task", "real_grid", "theory_name"]
+__all__ = [
+    "length_grid",
+    "read_activation",
+    "read_length",
+    "read_options",
+    "read_task",
+    "real_grid",
+    "theory_name",
+]
 
 _THEORIES = {"single-location": "single_location", "slr": "single_location"}
 _MOST_POINTS = 100_000
@@ -107,6 +115,18 @@ def read_activation(
     if name not in named:
         raise ValueError(f"--activation must be a known name, got {name!r}{near_matches(name, list(named))}")
     return named[name]
+
+
+def read_options(option: str, entries: list[str]) -> dict[str, Any]:
+    """``name=value`` pairs; "true" and "false" are booleans, all other values are text."""
+    words = {"true": True, "false": False}
+    found: dict[str, Any] = {}
+    for entry in entries:
+        name, separator, value = entry.partition("=")
+        if not (separator and name.isidentifier() and value):
+            raise ValueError(f"{option} must be NAME=VALUE, got {entry!r}")
+        found[name] = words.get(value, value)
+    return found
 
 
 def _count(option: str, text: str) -> int:

@@ -98,6 +98,10 @@ def derive(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="A derivation, or a theory to list those of.")
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="NAME=VALUE", help="What is derived, as task=max; repeatable."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Show a derivation.
@@ -115,7 +119,7 @@ def derive(
         else:
             output.print_rich(*listed)
         return
-    found = derivations.get(subject)
+    found = derivations.get(subject, **inputs.read_options("--option", option or []))
     if json:
         output.print_json(_as_data(found))
         return
