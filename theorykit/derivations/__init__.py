@@ -40,7 +40,19 @@ if TYPE_CHECKING:
 __all__ = ["CATALOGUE", "get", "is_substituted", "names", "substituted"]
 
 #: Name of a derivation -> "module:function" that derives it.
-CATALOGUE: dict[str, str] = {}
+CATALOGUE: dict[str, str] = {
+    f"single_location.{name}": f"theorykit.derivations.single_location.{module}:{function}"
+    for name, module, function in (
+        ("bayes_risk", "bayes", "derive_bayes_risk"),
+        ("risk", "risk", "derive_risk"),
+        ("normalized_moments", "moments", "derive_normalized_moments"),
+        ("elementwise_moments", "moments", "derive_elementwise_moments"),
+        ("hidden_field", "hidden_field", "derive_hidden_field"),
+        ("linear", "linear", "derive_linear"),
+        ("erf", "erf", "derive_erf"),
+        ("best_elementwise", "best_elementwise", "derive_best_elementwise"),
+    )
+}
 
 _lock = threading.Lock()
 _replacements: dict[str, list[tuple[object, Any]]] = {}

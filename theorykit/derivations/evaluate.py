@@ -272,12 +272,22 @@ class _Tensor:
 
     rule: str
     refinement: float
+    known: dict[tuple, np.ndarray] = field(default_factory=dict, compare=False)
 
     def value(self, expression: sp.Expr, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
         symbols, nodes, function = _skeleton(expression, "numpy")
         arguments = [_lookup(s, environment) for s in symbols]
         with np.errstate(over="ignore", under="ignore"):
-            return np.asarray(function(*arguments, *[self._node(n, environment, depth) for n in nodes]))
+            return np.asarray(function(*arguments, *[self._remembered(n, environment, depth) for n in nodes]))
+
+    def _remembered(self, node: Node, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
+        """Value of a node; the grid of a variable is known by its shape, so equal requests are answered once."""
+        used = [(s, environment[s]) for s in sorted(node.free_symbols, key=str) if s in environment]
+        grids = [(s, np.shape(v) if np.size(v) > 1 else float(np.squeeze(v))) for s, v in used]
+        key = (node, depth, *grids)
+        if key not in self.known:
+            self.known[key] = self._node(node, environment, depth)
+        return self.known[key]
 
     def _node(self, node: Node, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
         if isinstance(node, DistinctSum):
@@ -288,7 +298,7 @@ class _Tensor:
         if isinstance(node, Expectation):
             return self._expectation(node, environment, depth)
         if isinstance(node, HalfLine):
-            s, w = self._axis(-42.0, 28.0, 250)
+            s, w = self._axis(-32.0, 18.0, 180)
             t = np.exp(s)
             if depth == 0 and node.integrand.has(HalfLine):
                 return self._one_by_one(node, environment, t, w * t)
@@ -308,9 +318,8 @@ class _Tensor:
 
         node = standardize(node)
         if len(node.variables) > 1:
-            inner = Expectation(node.integrand, list(node.variables)[1:])
-            node = Expectation(inner, [node.variables[0]])
-        count, reach = {0: (360, 11.0), 1: (360, 11.0), 2: (100, 8.0)}.get(depth, (36, 7.0))
+            node = _factors_outside(node)
+        count, reach = {0: (360, 11.0), 1: (360, 11.0), 2: (72, 8.0)}.get(depth, (36, 7.0))
         x, w = self._gaussian(count, reach)
         return self._contract(node.integrand, environment, depth, {node.variables[0]: x}, w)
 
@@ -318,8 +327,12 @@ class _Tensor:
         self, node: HalfLine, environment: Mapping[sp.Symbol, Any], t: np.ndarray, weights: np.ndarray
     ) -> np.ndarray:
         """The outer of two half-line integrals node by node, to bound memory."""
-        inner = [self.value(node.integrand, {**environment, node.variable: value}, 1) for value in t[:, None]]
-        return np.asarray(np.dot(weights, np.array([float(np.squeeze(v)) for v in inner])))
+        inner = []
+        for value in t[:, None]:
+            inner.append(float(np.squeeze(self.value(node.integrand, {**environment, node.variable: value}, 1))))
+            for key in [k for k in self.known if (node.variable, float(value[0])) in k]:
+                del self.known[key]
+        return np.asarray(np.dot(weights, np.array(inner)))
 
     def _contract(
         self,
@@ -412,6 +425,15 @@ class _Tensor:
                 weight = weight * weights
             total += float(np.sum(weight * self.value(integrand, local, len(axes) - 1)))
         return np.asarray(total)
+
+
+def _factors_outside(node: Expectation) -> Expectation:
+    """Nest an average over independent variables: what depends on the first alone is not averaged again."""
+    first, *rest = node.variables
+    factors = sp.Mul.make_args(sp.expand_power_exp(node.integrand))
+    inside = sp.Mul(*[f for f in factors if f.free_symbols & set(rest)])
+    outside = sp.Mul(*[f for f in factors if not f.free_symbols & set(rest)])
+    return Expectation(outside * Expectation(inside, rest), [first])
 
 
 def _expand_sums_at(expression: sp.Expr, symbol: sp.Expr, length: int) -> sp.Expr:

@@ -342,7 +342,7 @@ class DistinctSum(Node):
         body = self.integrand
         return sp.Add(
             *[
-                body.xreplace(dict(zip(self.indices, map(sp.Integer, choice), strict=True)))
+                _replace_free(body, dict(zip(self.indices, map(sp.Integer, choice), strict=True)))
                 for choice in permutations(pool, len(self.indices))
             ]
         )
@@ -365,6 +365,18 @@ class DistinctSum(Node):
             return rf"_{{{low}\le {names[0]}\ne {names[1]}\le {high}}}"
         distinct = rf",\,{names[0]}{avoid}" if avoid else ""
         return rf"_{{{names[0]}={low}{distinct}}}^{{{high}}}"
+
+
+def _replace_free(expression: sp.Basic, mapping: dict[sp.Basic, sp.Basic]) -> sp.Basic:
+    """Replace indices, but not inside a sum that binds an index of the same name."""
+    if expression in mapping:
+        return mapping[expression]
+    if not expression.args:
+        return expression
+    if isinstance(expression, DistinctSum):
+        mapping = {k: v for k, v in mapping.items() if k not in expression.indices}
+    arguments = [_replace_free(a, mapping) for a in expression.args]
+    return expression if tuple(arguments) == expression.args else expression.func(*arguments)
 
 
 class TokenPower(sp.Function):

@@ -1,0 +1,127 @@
+"""Moments of attention weights at given overlaps, averaged over the law of the length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from theorykit.results import Estimate
+from theorykit.single_location.activations import Activation, Erf
+from theorykit.single_location.programs import is_aligned, moments_program, propagate, risk_program
+from theorykit.single_location.tasks import Task
+
+if TYPE_CHECKING:
+    from theorykit.codegen.program import Program
+    from theorykit.numerics.grids import Interval
+
+__all__ = ["KeyMoments", "mix"]
+
+
+def mix(parts: list[tuple[float, Mapping[str, Estimate]]]) -> dict[str, Estimate]:
+    """Average over the length: values and error bounds with the probabilities of the lengths."""
+    names = parts[0][1].keys()
+    return {
+        name: Estimate(
+            math.fsum(p * float(values[name]) for p, values in parts),
+            math.fsum(p * values[name].error for p, values in parts),
+        )
+        for name in names
+    }
+
+
+class KeyMoments:
+    """Moments of the weights of one task and activation, as functions of the key overlaps.
+
+    Parameters
+    ----------
+    task : Spiked or Max
+    activation : Activation
+        An :class:`Erf` needs a shift.
+    aligned : bool
+        Whether q_k = m_k**2 in every call.
+    """
+
+    def __init__(self, task: Task, activation: Activation, aligned: bool) -> None:
+        self.task, self.activation, self.aligned = task, activation, aligned
+        self.is_normalized = activation.kind == "normalized"
+        self.risk = risk_program(activation)
+
+    def _program(self, with_value: bool) -> Program:
+        return moments_program(self.task, self.activation, self.aligned, with_value)
+
+    def _point(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, float]:
+        values = {"nu": self.task.nu, "L": float(length), "m_k": m_k, "q_k": q_k}
+        if m_v is not None:
+            values["m_v"] = m_v
+        if isinstance(self.activation, Erf):
+            values["shift"] = float(self.activation.shift or 0.0)
+        return values
+
+    def at(self, m_k: float, q_k: float, m_v: float | None = None) -> dict[str, Estimate]:
+        """Moments with errors; with ``m_v`` also the residual of an elementwise activation."""
+        return mix(
+            [(p, self._at_length(length, m_k, q_k, m_v)) for length, p in self.task.lengths]
+        )
+
+    def _at_length(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, Estimate]:
+        if length == 1 and self.is_normalized:
+            return {n: Estimate(0.0, 0.0) for n in ("miss", "miss_square", "leak")}
+        return self._program(m_v is not None).values(self._point(length, m_k, q_k, m_v))
+
+    def risk_at(
+        self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float
+    ) -> dict[str, Estimate]:
+        """Observables of the risk record at the overlaps: excess, risk, ..."""
+        moments = self.at(m_k, q_k, None if self.is_normalized else m_v)
+        return propagate(self.risk, {**moments, "m_v": m_v, "q_v": q_v, "noise": noise})
+
+    def best_value(self, m_k: float, q_k: float) -> tuple[Estimate, Estimate]:
+        """(m_v, excess risk) at the best v for this key. No weight at all: v is irrelevant, risk 1."""
+        moments = self.at(m_k, q_k)
+        if self.is_normalized:
+            found = propagate(self.risk, {**moments, "m_v": 1.0, "q_v": 1.0, "noise": 0.0})
+            return found["best_m_v"], found["best_excess"]
+        if not moments["power"] + moments["leak"] > 0:
+            return Estimate(0.0, 0.0), Estimate(1.0, 0.0)
+        unit = {**moments, "residual": 0.0, "m_v": 0.0, "q_v": 0.0, "noise": 0.0}
+        m_v = propagate(self.risk, unit)["best_m_v"]
+        value = float(m_v)
+        return m_v, self.risk_at(m_k, q_k, value, value * value, 0.0)["excess"]
+
+    # ---------------------------------------------------------------- for searches: fast, without errors
+
+    def locate(self, m_k: float, q_k: float) -> dict[int, dict[str, Interval]]:
+        """Where the integrals of each length live at these overlaps."""
+        compiled = self._program(False)
+        return {
+            length: compiled.locate(self._point(length, m_k, q_k, None))
+            for length, _ in self.task.lengths
+            if not (length == 1 and self.is_normalized)
+        }
+
+    def quick_excess(
+        self, m_k: float, q_k: float, intervals: Mapping[int, Mapping[str, Interval]]
+    ) -> float:
+        """Excess risk at the best v, on given grids."""
+        total: dict[str, float] = {}
+        for length, p in self.task.lengths:
+            if length in intervals:
+                found = self._program(False).quick(self._point(length, m_k, q_k, None), intervals[length])
+            else:
+                found = dict.fromkeys(("miss", "miss_square", "leak"), 0.0)
+            for name, value in found.items():
+                total[name] = total.get(name, 0.0) + p * value
+        return self._excess_of(total)
+
+    def _excess_of(self, moments: dict[str, float]) -> float:
+        fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0, "residual": 0.0}
+        if not self.is_normalized:
+            if not moments["power"] + moments["leak"] > 0:
+                return 1.0
+            m_v = float(propagate(self.risk, {**moments, **fixed})["best_m_v"])
+            # E(1 - m_v sigma)^2 from the moments: exact enough to find the minimum, not to report it
+            fixed |= {"m_v": m_v, "q_v": m_v * m_v}
+            fixed["residual"] = 1 - 2 * m_v * moments["A"] + m_v * m_v * moments["power"]
+            return float(propagate(self.risk, {**moments, **fixed})["excess"])
+        return float(propagate(self.risk, {**moments, **fixed})["best_excess"])

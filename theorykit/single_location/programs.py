@@ -1,0 +1,112 @@
+"""Compiled records of single-location regression: which program answers which question.
+
+A program is found by the name of its derivation and the options it is derived with. The functions here return
+numbers with errors at one length; nothing of the mathematics is repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from theorykit import derivations
+from theorykit.results import Estimate
+from theorykit.single_location.activations import Activation, Erf
+from theorykit.single_location.tasks import Spiked, Task
+
+if TYPE_CHECKING:
+    from theorykit.codegen.program import Program
+
+__all__ = [
+    "bayes_excess",
+    "is_aligned",
+    "moments_program",
+    "program",
+    "propagate",
+    "risk_program",
+    "task_name",
+]
+
+
+def program(name: str, observables: tuple[str, ...], **options: Any) -> Program:
+    """The compiled observables of a derivation; a substituted derivation is compiled as it is."""
+    from theorykit.codegen import compile_record, load
+
+    full = f"single_location.{name}"
+
+    def derive() -> Any:
+        return derivations.get(full, **options).equations
+
+    if derivations.is_substituted(full):
+        return compile_record(derive(), observables)
+    return load(full, tuple(sorted(options.items())), derive, observables)
+
+
+def task_name(task: Task) -> str:
+    """"spiked", "max" or "max_infinite": the three laws of the hidden location."""
+    if isinstance(task, Spiked):
+        return "spiked"
+    return "max_infinite" if math.isinf(task.nu) else "max"
+
+
+def is_aligned(m_k: float, q_k: float) -> bool:
+    """Whether k has no part orthogonal to k*, up to rounding of m_k**2."""
+    return q_k - m_k * m_k <= 8 * 2.0**-52 * q_k
+
+
+def moments_program(task: Task, activation: Activation, aligned: bool, with_value: bool = True) -> Program:
+    """Moments of the weights; ``with_value`` includes the residual, which depends on m_v."""
+    kind = task_name(task)
+    aligned = aligned and kind != "spiked"
+    if activation.kind == "normalized":
+        observables = ("miss", "miss_square", "leak")
+        return program(
+            "normalized_moments", observables, task=kind, kernel=activation.formula.text, aligned=aligned
+        )
+    observables = ("A", "power", "leak", *(("residual",) if with_value else ()))
+    if isinstance(activation, Erf) and kind == "spiked":
+        return program("erf", observables, task=kind)
+    return program(
+        "elementwise_moments",
+        observables,
+        task=kind,
+        activation=activation.formula.text,
+        aligned=aligned,
+        shifted=isinstance(activation, Erf),
+    )
+
+
+def risk_program(activation: Activation) -> Program:
+    """Risk and best value overlap from the moments of the weights."""
+    observables = ("excess", "risk", "best_m_v", "B")
+    if activation.kind == "normalized":
+        observables = ("A", *observables, "best_excess")
+    return program("risk", observables, activation=activation.kind)
+
+
+def bayes_excess(task: Task, length: int) -> Estimate:
+    """Excess Bayes risk at one length; exactly 0 where the location is known."""
+    kind = task_name(task)
+    if length == 1 or kind == "max_infinite":
+        return Estimate(0.0, 0.0)
+    found = program("bayes_risk", ("bayes_excess",), task=kind).values({"nu": task.nu, "L": length})
+    return found["bayes_excess"]
+
+
+def propagate(compiled: Program, inputs: Mapping[str, float]) -> dict[str, Estimate]:
+    """Closed observables of uncertain inputs: errors add up, each through the change it makes."""
+    import numpy as np
+
+    none = np.zeros(0)
+    centre = compiled.vector(inputs)
+    values = compiled.observables(centre, none)
+    errors = 4 * 2.0**-52 * np.abs(values)
+    for position, name in enumerate(compiled.parameters):
+        error = inputs[name].error if isinstance(inputs[name], Estimate) else 0.0
+        if error > 0:
+            moved = centre.copy()
+            moved[position] += error
+            errors = errors + np.abs(compiled.observables(moved, none) - values)
+    names = compiled.layout["observables"]
+    return {n: Estimate(float(v), float(e)) for n, v, e in zip(names, values, errors, strict=True)}
