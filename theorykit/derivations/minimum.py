@@ -1,8 +1,8 @@
 r"""Minima inside derivations: an inert node and the two ways in which steps about it are checked.
 
 ``AtMinimum(quantity, objective, variables)`` is the value of a quantity where the objective is least;
-``minimum(objective, variables)`` the least value itself. Variables are symbols, or an applied function S(x) where
-the objective is an average over x of an expression in S(x) and the minimum is over all functions S.
+``minimum(objective, variables)`` the least value itself. Variables are symbols, or an applied function S(x)
+where the objective is an average over x of an expression in S(x) and the minimum is over all functions S.
 
 ============  ==========================================================================================
 check         what a step claims
@@ -25,7 +25,7 @@ from sympy.core.function import AppliedUndef
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 
-from theorykit.derivations.nodes import Expectation
+from theorykit.derivations.nodes import Expectation, normal_cdf
 from theorykit.errors import DerivationError
 
 __all__ = ["AtMinimum", "minimum", "numerically", "pointwise"]
@@ -79,7 +79,7 @@ def minimum(objective: sp.Expr, variables: Iterable[sp.Expr]) -> AtMinimum:
 
 
 def pointwise(concrete: Concrete | None = None) -> Concrete:
-    """Check a step whose sides differ by a rewriting of quantity and objective: at any values of the variables.
+    """Check a step that rewrites quantity and objective: at any values of the variables.
 
     Two functions that agree everywhere have the same minimum. The sides are compared as quantity plus an
     irrational multiple of the objective; ``concrete`` then replaces abstract parts.
@@ -147,6 +147,7 @@ def _over_functions(
     plain = objective.integrand.xreplace({function.func(x): s})
     if plain.has(function.func):
         raise DerivationError(f"the average must depend on {function.func} at {x} only, got {objective}")
+    plain = plain.replace(normal_cdf, lambda u: sp.erfc(-u / sp.sqrt(2)) / 2)
     integrand = sp.lambdify([x, s], plain, ["scipy", "numpy"])
     if quantity == objective:
         nodes = np.linspace(-12.0, 12.0, 4001)

@@ -1,10 +1,11 @@
 r"""Moments of sigmoidal attention sigma(chi) = 1 + erf(shift + chi) in the spiked task, in closed form.
 
-Setting: scores chi_l = sqrt(q_k) x_l, the hidden one shifted by sqrt(nu) m_k, with x_l standard Gaussians. Results:
-A = E sigma_eps, E sigma_eps^2, E(1 - m_v sigma_eps)^2 and E sum_{l != eps} sigma_l^2 through the Gaussian averages of
-Phi and Phi^2, the latter by Owen's T function. Names and meaning as in the moments of a general elementwise
-activation, so that either record can stand for the other. Sources: arXiv 2509.21936 for the moments; averages of Phi
-as in D. B. Owen's table of normal integrals (1980), checked here to 30 digits.
+Setting: scores chi_l = sqrt(q_k) x_l, the hidden one shifted by sqrt(nu) m_k, with x_l standard Gaussians.
+Results: A = E sigma_eps, E sigma_eps^2, E(1 - m_v sigma_eps)^2 and E sum_{l != eps} sigma_l^2 through the
+Gaussian averages of Phi and Phi^2, the latter by Owen's T function. Names and meaning as in the moments of
+a general elementwise activation, so that either record can stand for the other. Sources: arXiv 2509.21936
+for the moments; averages of Phi as in D. B. Owen's table of normal integrals (1980), checked here to 30
+digits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.laplace import factorize_tokens
-from theorykit.derivations.ledger import Check, Definition, Derivation, Equations, Limit, Step, proved, verified
+from theorykit.derivations.ledger import (
+    Check,
+    Definition,
+    Derivation,
+    Equations,
+    Limit,
+    Step,
+    proved,
+    verified,
+)
 from theorykit.derivations.nodes import Expectation, TokenExpectation, normal_cdf, owens_t
 from theorykit.derivations.single_location.risk import LEAK, MEAN, MOMENTS, POWER, RESIDUAL
 from theorykit.derivations.single_location.symbols import (
@@ -121,7 +131,7 @@ def _in_phi(argument: sp.Expr) -> sp.Expr:
 
 
 def _separate(node: Expectation) -> sp.Expr:
-    """Averages of Phi and Phi^2 alone; 1 - m_v sigma by the complement of Phi, which is small where sigma is 2."""
+    """Averages of Phi and Phi^2 alone; 1 - m_v sigma by the complement of Phi, small where sigma is 2."""
     integrand = node.integrand
     (phi,) = integrand.atoms(normal_cdf)
     if integrand.has(M_V):

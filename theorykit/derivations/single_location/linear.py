@@ -1,34 +1,31 @@
 r"""Linear attention sigma(chi) = 1 + chi: moments and the minimal risk in closed form.
 
-Setting: scores chi_l = m_k chi*_l + r_k eta_l with r_k^2 = q_k - m_k^2. The fields chi* are standard Gaussians; that of
-the hidden token is shifted by sqrt(nu) (spiked), or the location is drawn given the fields (max). Results: A and B,
-and the minimum of the excess risk 1 - 2 m_v A + q_v B over all overlaps, as a sum of squares above the minimum.
-Sources: arXiv 2509.21936 for the model; the closed minima are ours. A and B are affine in L (and, for max, in
-mu = E chi*_eps): at random length both stand for their means.
+Setting: scores chi_l = m_k chi*_l + r_k eta_l with r_k^2 = q_k - m_k^2. The fields chi* are standard
+Gaussians; that of the hidden token is shifted by sqrt(nu) (spiked), or the location is drawn given the
+fields (max). Results: A and B, and the minimum of the excess risk 1 - 2 m_v A + q_v B over all overlaps, as
+a sum of squares above the minimum. Sources: arXiv 2509.21936 for the model; the closed minima are ours. A
+and B are affine in L (and, for max, in mu = E chi*_eps): at random length both stand for their means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import sympy as sp
 
 from theorykit.derivations.gaussian import wick
 from theorykit.derivations.laplace import factorize_tokens, integrate_family
 from theorykit.derivations.ledger import (
-    Check,
-    Definition,
     Derivation,
     Equations,
     Limit,
     Quantity,
-    Step,
     proved,
     verified,
 )
 from theorykit.derivations.minimum import AtMinimum, numerically, pointwise
 from theorykit.derivations.nodes import Expectation, TokenExpectation
+from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.hidden_field import MU, MU_ROW
 from theorykit.derivations.single_location.risk import LEAK, MEAN, MOMENTS, POWER, RESIDUAL, SQUARE
 from theorykit.derivations.single_location.symbols import (
@@ -66,11 +63,11 @@ _ROWS = (
 def derive_linear(task: str = "spiked") -> Derivation:
     """Moments and minimum: "A", "B", "best_excess", "best_m_k", "best_q_k", "best_m_v".
 
-    Task "spiked": in nu, L (and m_k, q_k), also "power", "leak" and "residual" (in m_v). Task "max": in mu, L.
+    Task "spiked": in nu, L (m_k, q_k), also "power", "leak" and "residual" (in m_v). Task "max": in mu, L.
     """
     if task not in ("spiked", "max"):
         raise ValueError(f"task must be 'spiked' or 'max', got {task!r}")
-    chain = _Chain()
+    chain = Chain()
     concrete = _spiked_moments(chain) if task == "spiked" else _max_moments(chain)
     _minimum(chain, {"nu": "0.9", "mu": "0.7", "L": 3}, concrete)
     inputs = (NU, LENGTH, M_K, Q_K, M_V) if task == "spiked" else (LENGTH, M_K, Q_K)
@@ -87,32 +84,6 @@ def derive_linear(task: str = "spiked") -> Derivation:
     return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
 
 
-@dataclass
-class _Chain:
-    """Definitions and steps so far; ``results``: the right side at the end of the chain of a symbol."""
-
-    definitions: list[Definition] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    results: dict[sp.Symbol, sp.Expr] = field(default_factory=dict)
-
-    def define(self, symbol: sp.Symbol, expression: sp.Expr, meaning: str) -> None:
-        self.definitions.append(Definition(symbol, expression, meaning))
-        self.results[symbol] = expression
-
-    def add(
-        self, symbol: sp.Symbol, name: str, rhs: sp.Expr, reason: str, check: Check, also: tuple[str, ...] = ()
-    ) -> None:
-        """The next step of the chain of a symbol."""
-        full, previous = f"{name} ({symbol.name.replace('_', ' ')})", self.last(symbol)
-        self.steps.append(Step(full, self.results[symbol], rhs, (previous, *also), reason, check))
-        self.results[symbol] = rhs
-
-    def last(self, symbol: sp.Symbol) -> str:
-        """Name of the last step of a symbol, or of its definition."""
-        ending = f"({symbol.name.replace('_', ' ')})"
-        return next((s.name for s in reversed(self.steps) if s.name.endswith(ending)), symbol.name)
-
-
 def _by_wick(average: TokenExpectation) -> sp.Expr:
     """An average over tokens of a polynomial in their fields: one-token averages, then Wick's theorem."""
     one_token = factorize_tokens(average, {TOKEN_FIELD: FIELD, TOKEN_ETA: ETA})
@@ -122,7 +93,7 @@ def _by_wick(average: TokenExpectation) -> sp.Expr:
 # --------------------------------------------------------------------------- moments
 
 
-def _spiked_moments(chain: _Chain) -> None:
+def _spiked_moments(chain: Chain) -> None:
     """Moments in nu, L, m_k, q_k; nothing abstract is left to make concrete."""
     orthogonal = sp.sqrt(Q_K - M_K**2)
 
@@ -147,10 +118,11 @@ def _spiked_moments(chain: _Chain) -> None:
                   verified(point))  # fmt: skip
     mean, variance = chain.results[MEAN], sp.expand(chain.results[POWER] - chain.results[MEAN] ** 2)
     stable = (1 - M_V * mean) ** 2 + M_V**2 * variance
-    chain.add(RESIDUAL, "form without cancellation", stable, "squared mean plus variance", proved())
+    chain.add(RESIDUAL, "form without cancellation", stable, "squared mean plus variance", proved(),
+              also=(MEAN, POWER))  # fmt: skip
 
 
-def _max_moments(chain: _Chain) -> Concrete:
+def _max_moments(chain: Chain) -> Concrete:
     """Moments in mu, L, m_k, q_k; returns how the likelihood a(x) is made concrete in checks.
 
     The location is drawn with probabilities a(x_l)/sum_m a(x_m); only its mean field matters.
@@ -186,7 +158,7 @@ def _max_moments(chain: _Chain) -> Concrete:
               "eta is independent of the location, and the probabilities of the location sum to 1",
               verified(point, concrete=concrete))  # fmt: skip
     chain.add(MEAN, "mean field of the hidden token", 1 + M_K * MU, "linearity, and the definition of mu",
-              verified(point, concrete=concrete), also=(MU.name,))  # fmt: skip
+              verified(point, concrete=concrete), also=(MU,))  # fmt: skip
     chain.add(SQUARE, "Wick's theorem", _by_wick(square),
               "all tokens count alike, with standard Gaussian fields once the location is summed over",
               verified(point))  # fmt: skip
@@ -197,7 +169,7 @@ def _max_moments(chain: _Chain) -> Concrete:
 # --------------------------------------------------------------------------- minimum
 
 
-def _minimum(chain: _Chain, point: dict[str, object], concrete: Concrete | None) -> None:
+def _minimum(chain: Chain, point: dict[str, object], concrete: Concrete | None) -> None:
     """The minimum over m_k, r_k, m_v, r_v: a sum of squares above the value at the stationary point."""
     in_lengths = {Q_K: M_K**2 + R_K**2}
     mean, square = (sp.expand(chain.results[s].xreplace(in_lengths)) for s in (MEAN, SQUARE))
@@ -224,7 +196,8 @@ def _minimum(chain: _Chain, point: dict[str, object], concrete: Concrete | None)
         chain.define(symbol, at(objective(defined[MEAN], defined[SQUARE])), row.meaning)
         chain.add(symbol, "moments of the weights", at(objective(mean, square)),
                   "the moments of linear attention inserted",
-                  verified(anywhere, concrete=pointwise(concrete)), also=(chain.last(MEAN), chain.last(SQUARE)))
+                  verified(anywhere, concrete=pointwise(concrete)),
+                  also=(MEAN, SQUARE))
         chain.add(symbol, "sum of squares", at(squares),
                   "completed squares: the parts of k and v orthogonal to k* and v* only add to the risk",
                   verified(anywhere, digits=30, concrete=pointwise(), **precise))
@@ -235,15 +208,16 @@ def _minimum(chain: _Chain, point: dict[str, object], concrete: Concrete | None)
 def _sum_of_squares(mean: sp.Expr, square: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr]:
     """(least excess risk, m_k and m_v where it is reached, the excess risk as that plus squares).
 
-    ``mean`` and ``square`` are A and B in m_k and r_k. The key is found from the stationarity of the risk of the best
-    value, 1 - A^2/B at r_k = 0; what remains above the minimum is divided by the square of the distance to it.
+    ``mean`` and ``square`` are A and B in m_k and r_k. The key is found from the stationarity of the risk of
+    the best value, 1 - A^2/B at r_k = 0; what remains above the minimum is divided by the squared distance.
     """
     root = sp.Symbol("root_nu", positive=True)  # sqrt(nu), so that everything is rational
     mean, square = (e.xreplace({sp.sqrt(NU): root}).subs(NU, root**2) for e in (mean, square))
     aligned = square.subs(R_K, 0)
     excess = sp.factor(1 - mean**2 / aligned)
     stationary = sp.solve(sp.numer(sp.factor(sp.diff(excess, M_K))), M_K)
-    (key,) = [sp.factor(r) for r in stationary if sp.simplify(mean.subs(M_K, r)) != 0]  # at A = 0 the risk is 1, its maximum
+    # at A = 0 the risk has its maximum 1
+    (key,) = [sp.factor(r) for r in stationary if sp.simplify(mean.subs(M_K, r)) != 0]
     least = sp.factor(excess.subs(M_K, key))
     gap = sp.factor((excess - least) / (M_K - key) ** 2)
     value = sp.factor((mean / aligned).subs(M_K, key))
