@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from theorykit._columns import Failure, columns
@@ -106,6 +107,8 @@ def _evaluate(
     function: Callable[..., Any], points: list[Point], threads: int, advance: Callable[..., None]
 ) -> list[Any]:
     """The result of every point; a Failure where it did not converge.  Other errors propagate."""
+    from theorykit.codegen.program import single_threaded
+
     batch = getattr(function, "batch", None)
     if batch is not None:
         results = list(batch(points, on_done=advance))
@@ -117,7 +120,8 @@ def _evaluate(
 
     def call(point: Point) -> Any:
         try:
-            return function(*point[0], **point[1])
+            with single_threaded() if threads > 1 else nullcontext():  # the points share the processors already
+                return function(*point[0], **point[1])
         except ConvergenceError as error:
             return Failure(str(error))
         finally:

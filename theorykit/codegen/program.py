@@ -147,11 +147,13 @@ class Program:
             for name, v, e in zip(self.layout["observables"], result.values, result.errors, strict=True)
         }
 
-    def locate(self, values: Mapping[str, float]) -> dict[str, Interval]:
-        """Where the integrals live at these parameters."""
-        from theorykit.numerics.quadrature import locate
+    def grids_for(self, values: Mapping[str, float], rtol: float) -> dict[str, Interval]:
+        """Grids that are good to a relative accuracy at these parameters: for ``quick`` near them."""
+        from theorykit.numerics.quadrature import Options, coarser, integrate, locate
 
-        return locate(self, self.vector(values))
+        parameters = self.vector(values)
+        start = coarser(locate(self, parameters), 2.0)
+        return dict(integrate(self, parameters, Options(rtol=rtol), start).intervals)
 
     def quick(self, values: Mapping[str, float], intervals: Mapping[str, Interval]) -> dict[str, float]:
         """Observables on fixed grids, without error estimate: for the inner loop of a minimization."""

@@ -300,12 +300,13 @@ class _Tensor:
         if isinstance(node, HalfLine):
             s, w = self._axis(-32.0, 18.0, 180)
             t = np.exp(s)
-            if depth == 0 and node.integrand.has(HalfLine):
+            if depth == 0 and _height(node) > 3:
                 return self._one_by_one(node, environment, t, w * t)
             return self._contract(node.integrand, environment, depth, {node.variable: t}, w * t)
         if isinstance(node, TruncatedExpectation):
             upper = self.value(node.upper, environment, depth)
-            r, w = self._panels(0.0, 24.0, 240)
+            r, w = self._panels(0.0, 24.0, 240) if depth < 2 or not _height(node.integrand) else self._panels(
+                0.0, 15.0, 96)
             r, w = (a.reshape((-1,) + (1,) * depth) for a in (r, w))
             x = upper - r
             inner = {**environment, node.variable: x}
@@ -319,7 +320,10 @@ class _Tensor:
         node = standardize(node)
         if len(node.variables) > 1:
             node = _factors_outside(node)
-        count, reach = {0: (360, 11.0), 1: (360, 11.0), 2: (72, 8.0)}.get(depth, (36, 7.0))
+        if depth == 1 and _height(node) > 2:
+            count, reach = 120, 8.5
+        else:
+            count, reach = {0: (360, 11.0), 1: (360, 11.0), 2: (72, 8.0)}.get(depth, (36, 7.0))
         x, w = self._gaussian(count, reach)
         return self._contract(node.integrand, environment, depth, {node.variables[0]: x}, w)
 
@@ -425,6 +429,14 @@ class _Tensor:
                 weight = weight * weights
             total += float(np.sum(weight * self.value(integrand, local, len(axes) - 1)))
         return np.asarray(total)
+
+
+def _height(expression: sp.Basic) -> int:
+    """Number of averages and integrals inside one another."""
+    inner = max((_height(a) for a in expression.args), default=0)
+    if isinstance(expression, Expectation):
+        return inner + len(expression.variables)
+    return inner + isinstance(expression, HalfLine | TruncatedExpectation)
 
 
 def _factors_outside(node: Expectation) -> Expectation:

@@ -8,6 +8,7 @@ plus a rounding floor that is propagated through the observables. All decisions 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,7 +24,7 @@ from theorykit.numerics.grids import (
     truncated_grid,
 )
 
-__all__ = ["Options", "QuadraturePlan", "Result", "evaluate_on", "integrate", "locate"]
+__all__ = ["Options", "QuadraturePlan", "Result", "coarser", "evaluate_on", "integrate", "locate"]
 
 Intervals = Mapping[str, Interval]
 
@@ -65,6 +66,7 @@ class Result:
 
 
 PANEL, STEP = 1.0, 0.25  # first panel width of a Gaussian variable, first step of s = log t
+MOST_STEP = 2.0
 REFINEMENT = 1.5
 NEGLIGIBLE = 1e-18
 ROUNDING = 2e-15
@@ -141,8 +143,13 @@ class _Evaluation:
         return all(self.grids[v] is self.base.grids[v] for v in loops)
 
     def _size(self, stage: Mapping) -> int:
-        loops = [*stage["dims"], *([stage["reduced"]] if stage["reduced"] else [])]
-        return int(np.prod([self.grids[v].nodes.size for v in loops]))
+        """Integrand values of a stage; below the largest token they are shared by all outer nodes."""
+        sizes = {v: self.grids[v].nodes.size for v in self.grids}
+        reduced = stage["reduced"]
+        if reduced and self.grids[reduced].panels is not None:
+            *dims, outer = stage["dims"]
+            return int(np.prod([sizes[v] for v in dims])) * (sizes[reduced] + 16 * sizes[outer])
+        return int(np.prod([sizes[v] for v in [*stage["dims"], *([reduced] if reduced else [])]]))
 
     def roots(self) -> list[tuple[str, np.ndarray]]:
         """(variable, weighted integrand of shape (outputs, nodes)) of every root stage."""
@@ -177,10 +184,12 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
     its part of the tables (weighted by the importance of the outer variables) is above 1e-18.
     """
     last_error = "nothing evaluated"
+    half_lines = sum(v["measure"] == "half_line" for v in plan.layout["variables"])
+    span = 700.0 if half_lines == 1 else 360.0  # of log t; several half-lines multiply the cost
     for reach in (38.0, 26.0, 18.0, 13.0):
         try:
             coarse = {
-                v["name"]: Interval(-700.0, 700.0, 8.0)
+                v["name"]: Interval(-span, span, 8.0)
                 if v["measure"] == "half_line"
                 else Interval(-reach, reach, 2.0)
                 for v in plan.layout["variables"]
@@ -199,36 +208,47 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
 
 
 def _trim_twice(plan: QuadraturePlan, parameters: np.ndarray, coarse: Intervals) -> dict[str, Interval]:
-    first = _trim(plan, parameters, coarse, order=8)
-    half = {
-        name: Interval(i.low, i.high, 2.0 if i.step == 8.0 else 1.0) for name, i in first.items()
-    }
-    second = _trim(plan, parameters, half, order=8)
     measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
-    return {
-        name: Interval(i.low, i.high, STEP if measures[name] == "half_line" else PANEL)
-        for name, i in second.items()
-    }
+    first = _trim(plan, parameters, coarse, order=4)
+    finer = {n: Interval(i.low, i.high, 2.0 if measures[n] == "half_line" else 1.0) for n, i in first.items()}
+    second = _trim(plan, parameters, finer, order=8)
+    return {n: _first_resolution(i, measures[n]) for n, i in second.items()}
+
+
+def _first_resolution(interval: Interval, measure: str) -> Interval:
+    """A long range of log t belongs to a steep kernel, whose integrand is smooth on that scale."""
+    if measure != "half_line":
+        return Interval(interval.low, interval.high, PANEL)
+    step = min(MOST_STEP, max(STEP, (interval.high - interval.low) / 320))
+    return Interval(interval.low, interval.high, STEP * 2.0 ** math.floor(math.log2(step / STEP)))
 
 
 def _trim(plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, order: int) -> dict[str, Interval]:
+    """Cut the root variables to where their integrands live, then the others on what is left of those."""
     kept = dict(intervals)
+    whole = _Evaluation(plan, parameters, make_grids(plan, parameters, kept, order))
+    importance = _root_importance(whole)
+    for variable, profile in importance.items():
+        kept[variable] = _cut(whole.grids[variable].nodes, profile, intervals[variable])
+    inner = [v["name"] for v in plan.layout["variables"] if _is_reduced(plan, v["name"])]
+    if not inner:
+        return kept
     evaluation = _Evaluation(plan, parameters, make_grids(plan, parameters, kept, order))
+    importance = _root_importance(evaluation)
+    for name in inner:  # outer variables come before those inside them
+        profile = _reduced_profile(evaluation, name, importance, order)
+        importance[name] = np.maximum(importance.get(name, 0.0), profile)
+        kept[name] = _cut(evaluation.grids[name].nodes, importance[name], intervals[name])
+    return kept
+
+
+def _root_importance(evaluation: _Evaluation) -> dict[str, np.ndarray]:
     importance: dict[str, np.ndarray] = {}
     for variable, weighted in evaluation.roots():
-        profile = _profile(weighted)
-        importance[variable] = np.maximum(importance.get(variable, 0.0), profile)
+        importance[variable] = np.maximum(importance.get(variable, 0.0), _profile(weighted))
     if importance and not any(np.any(p > 0) for p in importance.values()):
         raise FloatingPointError("the integrand vanishes on the whole range")
-    for variable, profile in importance.items():
-        kept[variable] = _cut(evaluation.grids[variable].nodes, profile, intervals[variable])
-    for variable in plan.layout["variables"]:  # outer variables come before those inside them
-        name = variable["name"]
-        if _is_reduced(plan, name):
-            profile = _reduced_profile(evaluation, name, importance, order)
-            importance[name] = np.maximum(importance.get(name, 0.0), profile)
-            kept[name] = _cut(evaluation.grids[name].nodes, importance[name], intervals[name])
-    return kept
+    return importance
 
 
 def _profile(weighted: np.ndarray) -> np.ndarray:
@@ -248,7 +268,7 @@ def _reduced_profile(
 ) -> np.ndarray:
     """Share of each block of nodes in the tables that are summed over the variable."""
     grid = evaluation.grids[variable]
-    block = order if grid.edges is not None else 4
+    block = 2 * order if grid.edges is not None else 4
     profile = np.zeros(grid.nodes.size)
     for index, stage in enumerate(evaluation.plan.layout["stages"]):
         if stage["reduced"] != variable:
@@ -382,6 +402,11 @@ def _with_finer(base: _Evaluation, intervals: Intervals, name: str) -> tuple[np.
     evaluation = _Evaluation(plan, parameters, grids, base)
     values, _ = _observe(evaluation)
     return values, evaluation.evaluations
+
+
+def coarser(intervals: Intervals, factor: float) -> dict[str, Interval]:
+    """The same intervals with larger panels and steps."""
+    return {n: i.refined(1 / factor) for n, i in intervals.items()}
 
 
 def _refined(plan: QuadraturePlan, intervals: Intervals, name: str, factor: float) -> dict[str, Interval]:

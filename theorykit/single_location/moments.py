@@ -14,6 +14,7 @@ from theorykit.single_location.tasks import Task
 if TYPE_CHECKING:
     from theorykit.codegen.program import Program
     from theorykit.numerics.grids import Interval
+    from theorykit.numerics.quadrature import Options
 
 __all__ = ["KeyMoments", "mix"]
 
@@ -40,9 +41,14 @@ class KeyMoments:
         An :class:`Erf` needs a shift.
     aligned : bool
         Whether q_k = m_k**2 in every call.
+    options : Options, optional
+        Accuracy of the quadrature.
     """
 
-    def __init__(self, task: Task, activation: Activation, aligned: bool) -> None:
+    def __init__(
+        self, task: Task, activation: Activation, aligned: bool, options: Options | None = None
+    ) -> None:
+        self.options = options
         self.task, self.activation, self.aligned = task, activation, aligned
         self.is_normalized = activation.kind == "normalized"
         self.risk = risk_program(activation)
@@ -60,14 +66,12 @@ class KeyMoments:
 
     def at(self, m_k: float, q_k: float, m_v: float | None = None) -> dict[str, Estimate]:
         """Moments with errors; with ``m_v`` also the residual of an elementwise activation."""
-        return mix(
-            [(p, self._at_length(length, m_k, q_k, m_v)) for length, p in self.task.lengths]
-        )
+        return mix([(p, self._at_length(length, m_k, q_k, m_v)) for length, p in self.task.lengths])
 
     def _at_length(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, Estimate]:
         if length == 1 and self.is_normalized:
             return {n: Estimate(0.0, 0.0) for n in ("miss", "miss_square", "leak")}
-        return self._program(m_v is not None).values(self._point(length, m_k, q_k, m_v))
+        return self._program(m_v is not None).values(self._point(length, m_k, q_k, m_v), self.options)
 
     def risk_at(
         self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float
@@ -91,11 +95,11 @@ class KeyMoments:
 
     # ---------------------------------------------------------------- for searches: fast, without errors
 
-    def locate(self, m_k: float, q_k: float) -> dict[int, dict[str, Interval]]:
-        """Where the integrals of each length live at these overlaps."""
+    def grids(self, m_k: float, q_k: float, rtol: float) -> dict[int, dict[str, Interval]]:
+        """Grids of each length that are good to ``rtol`` at these overlaps."""
         compiled = self._program(False)
         return {
-            length: compiled.locate(self._point(length, m_k, q_k, None))
+            length: compiled.grids_for(self._point(length, m_k, q_k, None), rtol)
             for length, _ in self.task.lengths
             if not (length == 1 and self.is_normalized)
         }

@@ -23,11 +23,11 @@ from theorykit.single_location.tasks import Spiked, Task
 __all__ = ["find_optimum"]
 
 _SCAN = (0.1, 0.3, 1.0, 3.0, 10.0)
-_FAR = (20.0, 40.0)  # probed when the risk still falls at the end of the scan
+_FAR = {"spiked": (30.0, 100.0, 300.0), "max": (20.0, 40.0), "max_infinite": (20.0, 40.0)}  # if it still falls
 _LIMIT = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0)  # extrapolated to infinity in powers of 1/m_k
 _SHIFTS = (-2.0, -1.0, 0.0)
-_COARSENING = 1.6  # of the grids during a search
-_SEARCH_TOLERANCE = 1e-7
+_SEARCH, _SMOOTH = 1e-6, 1e-10  # accuracy of the grids during the search, and of the final parabola
+_SEARCH_TOLERANCE = 3e-4  # in log m_k; the parabola does the rest
 _POLISH = 1e-4  # relative step of the final parabola
 _ORTHOGONAL = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
 _GAIN = 1e-4  # relative gain from which an orthogonal part counts: coarse grids are good to about 1e-5
@@ -114,15 +114,23 @@ class _Search:
     def _quick(self, m_k: float, grids: Mapping[int, Any] | None = None) -> float:
         self.evaluations += 1
         q_k = m_k * m_k
-        grids = _coarser(self.aligned.locate(m_k, q_k)) if grids is None else grids
+        grids = self.aligned.grids(m_k, q_k, _SEARCH) if grids is None else grids
         return self.aligned.quick_excess(m_k, q_k, grids)
 
     def _scan(self) -> tuple[list[float], list[float]]:
         """(m_k, excess risk) by increasing m_k, on the side of k* or of -k* where the risk is smaller."""
-        origin = self._quick(0.0)
-        sign = 1.0 if self._quick(1.0) <= self._quick(-1.0) else -1.0
+        grids = self._grids_between(1.0, _SCAN[-1])
+        origin = self._quick(0.0, grids)
+        right, left = self._quick(1.0, grids), self._quick(-1.0, self._grids_between(-1.0, -1.0))
+        sign = 1.0 if right <= left else -1.0
+        if sign < 0:
+            grids = self._grids_between(-1.0, -_SCAN[-1])
         points = [sign * m for m in _SCAN]
-        return [0.0, *points], [origin, *(self._quick(m) for m in points)]
+        return [0.0, *points], [origin, *(self._quick(m, grids) for m in points)]
+
+    def _grids_between(self, low: float, high: float) -> Mapping[int, Any]:
+        """Grids that hold the integrals at both ends of an interval of m_k (and between: they move steadily)."""
+        return _union(*[self.aligned.grids(m, m * m, _SEARCH) for m in sorted({low, high})])
 
     def _minimum(self, scan: tuple[list[float], list[float]]) -> float | None:
         """m_k of the smallest risk, None where it falls up to the end of what is probed."""
@@ -130,8 +138,10 @@ class _Search:
         lowest = min(risks)
         best = next(i for i, r in enumerate(risks) if r <= lowest * (1 + 1e-11) + 1e-300)
         sign = math.copysign(1.0, points[-1])
-        while best == len(points) - 1 and len(points) <= len(_SCAN) + len(_FAR):
-            points.append(sign * _FAR[len(points) - len(_SCAN) - 1])
+        for far in _FAR[task_name(self.task)]:
+            if best < len(points) - 1:
+                break
+            points.append(sign * far)
             risks.append(self._quick(points[-1]))
             if risks[-1] < risks[best] * (1 - 1e-11):
                 best = len(points) - 1
@@ -147,7 +157,7 @@ class _Search:
 
         sign = math.copysign(1.0, middle)
         start = abs(low) if low != 0 else abs(middle) / 30
-        grids = _union(*[_coarser(self.aligned.locate(sign * m, m * m)) for m in (start, abs(middle), abs(high))])
+        grids = self._grids_between(sign * start, high)
         found = minimize_scalar(
             lambda u: self._quick(sign * math.exp(u), grids),
             bounds=(math.log(start), math.log(abs(high))),
@@ -167,7 +177,7 @@ class _Search:
         """Vertex of a parabola through three values on one fine grid: m_k to about 1e-8."""
         for _ in range(2 if m_k != 0 else 0):
             step = _POLISH * m_k
-            grids = self.aligned.locate(m_k, m_k * m_k)
+            grids = self.aligned.grids(m_k, m_k * m_k, _SMOOTH)
             left, centre, right = (self._quick(m_k + d, grids) for d in (-step, 0.0, step))
             curvature = left - 2 * centre + right
             if not curvature > 1e-13 * centre:
@@ -180,7 +190,10 @@ class _Search:
     def _limit(self) -> Optimum:
         """The infimum is approached as m_k grows: risk and m_v extrapolated in powers of 1/m_k."""
         sign = 1.0 if self._quick(1.0) <= self._quick(-1.0) else -1.0
-        pairs = [self.aligned.best_value(sign * m, m * m) for m in _LIMIT]
+        from theorykit.numerics.quadrature import Options
+
+        aligned = KeyMoments(self.task, self.activation, aligned=True, options=Options(rtol=1e-10))
+        pairs = [aligned.best_value(sign * m, m * m) for m in _LIMIT]
         self.evaluations += len(pairs)
         value, error = _extrapolated([1 / m for m in _LIMIT], [float(e) for _, e in pairs])
         m_v, m_v_error = _extrapolated([1 / m for m in _LIMIT], [float(v) for v, _ in pairs])
@@ -237,16 +250,12 @@ class _Search:
 
     def _general_grids(self, m_k: float) -> Callable[[float, float], Mapping[int, Any]]:
         if isinstance(self.task, Spiked):
-            return lambda m, q: _coarser(self.general.locate(m, q))
+            return lambda m, q: self.general.grids(m, q, _SEARCH)
         from theorykit.numerics.grids import Interval
 
-        base = _coarser(self.aligned.locate(m_k, m_k * m_k), 2.0)
+        base = self.aligned.grids(m_k, m_k * m_k, 1e-5)
         orthogonal = Interval(-7.0, 7.0, 3.5)
         return lambda m, q: {length: {**i, "eta": orthogonal} for length, i in base.items()}
-
-
-def _coarser(grids: Mapping[int, Any], factor: float = _COARSENING) -> dict[int, Any]:
-    return {n: {v: i.refined(1 / factor) for v, i in intervals.items()} for n, intervals in grids.items()}
 
 
 def _union(*choices: Mapping[int, Any]) -> dict[int, Any]:
