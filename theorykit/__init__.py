@@ -21,12 +21,11 @@ __version__ = "0.1.0"
 #: Public functions: name -> (module that defines it, its name there).
 _FUNCTIONS = {
     "curve": ("theorykit.curve", "curve"),
-    "sweep": ("theorykit.sweep", "sweep"),
-    "derivation": ("theorykit.derivations", "get"),
-    "audit": ("theorykit.audit", "audit"),
-    "latex": ("theorykit.latex", "latex"),
-    "validate": ("theorykit.validation.report", "validate"),
-    "cite": ("theorykit.cite", "cite"),
+    "derivation": ("theorykit.theory", "derivation"),
+    "audit": ("theorykit.theory", "audit"),
+    "latex": ("theorykit.theory", "latex"),
+    "validate": ("theorykit.validation.run", "validate"),
+    "cite": ("theorykit.citation", "cite"),
 }
 
 #: Submodules reachable as attributes of the package without importing them first.

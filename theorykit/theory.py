@@ -15,11 +15,33 @@ if TYPE_CHECKING:
     from theorykit.derivations.audit import AuditReport, ClaimVerdict
     from theorykit.derivations.ledger import Claim, Derivation, Equations
 
-__all__ = ["Theory", "audit", "derivation", "latex", "resolve", "theories", "validate"]
+__all__ = ["Theory", "ValidationPoint", "audit", "derivation", "latex", "resolve", "theories"]
 
 #: Name of a theory -> module that defines its record ``THEORY``.
 _MODULES = {"single_location": "theorykit.single_location.theory"}
 _ABBREVIATIONS = {"slr": "single_location"}
+
+
+@dataclass(frozen=True)
+class ValidationPoint:
+    """One parameter point at which a theory is set beside a simulation of the model itself.
+
+    Parameters
+    ----------
+    parameters : mapping of str to value
+        What is shown in the table; equal parameters count as one simulation.
+    theory : callable
+        ``theory()`` returns the predicted numbers by name, each with its error where it has one.
+    simulate : callable
+        ``simulate(trials, seed)`` returns estimates with standard errors under (at least) the same names.
+    trials : int
+        Samples that are enough.
+    """
+
+    parameters: Mapping[str, Any] = field(hash=False)
+    theory: Callable[[], Mapping[str, float]]
+    simulate: Callable[[int, Any], Mapping[str, Any]]
+    trials: int = 100_000
 
 
 @dataclass(frozen=True)
@@ -35,11 +57,8 @@ class Theory:
         Statements of papers; the verdicts are computed when the theory is audited.
     solver, simulate : mapping of str to callable
         What computes numbers and what samples the model itself, by name of the quantity.
-    validate : callable or None
-        ``validate(trials, seed)`` sets theory beside simulation and returns a ValidationReport; trials None
-        means as many as the theory finds enough.
-    validation_points : tuple
-        Parameter points of the validation, fixed beforehand.
+    validation_points : tuple of ValidationPoint
+        Where theory and simulation are set side by side, fixed beforehand.
     """
 
     name: str
@@ -48,8 +67,7 @@ class Theory:
     claims: Any = ()
     solver: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
     simulate: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
-    validate: Callable[[int | None, Any], Any] | None = None
-    validation_points: tuple[Any, ...] = field(default=(), hash=False)
+    validation_points: tuple[ValidationPoint, ...] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         for label in ("name", "title"):
@@ -58,11 +76,12 @@ class Theory:
                 raise TypeError(f"{label} of a theory must be a non-empty str, got {value!r}")
         for label in ("derivations", "solver", "simulate"):
             object.__setattr__(self, label, _checked(label, getattr(self, label)))
-        if self.validate is not None and not callable(self.validate):
-            raise TypeError(f"validate of theory {self.name} must be callable or None, got {self.validate!r}")
         if not callable(self.claims):
             object.__setattr__(self, "claims", tuple(self.claims))
         object.__setattr__(self, "validation_points", tuple(self.validation_points))
+        for point in self.validation_points:
+            if not isinstance(point, ValidationPoint):
+                raise TypeError(f"validation_points of theory {self.name} must be ValidationPoint, got {point!r}")
 
     def claim_pairs(self) -> tuple[tuple[Claim, Callable[[], ClaimVerdict]], ...]:
         """The claims, each with the function that computes its verdict."""
@@ -159,31 +178,6 @@ def latex(subject: Theory | str | Derivation | Equations, fragment: bool = False
 
     found = subject if isinstance(subject, Equations) else _find(subject)
     return fragment_of(found) if fragment else document(found)
-
-
-def validate(subject: Theory | str, trials: int | None = None, seed: Any = 0) -> Any:
-    """Set a theory beside simulations of the model itself.
-
-    Parameters
-    ----------
-    subject : Theory or name of one
-    trials : int, optional
-        Samples per comparison; None: as many as the theory finds enough.
-    seed : int, SeedSequence, Generator or None
-
-    Returns
-    -------
-    ValidationReport
-        A table of z-scores; ``.ok`` says whether theory and simulation agree.
-    """
-    from theorykit.errors import require_integer
-
-    theory = subject if isinstance(subject, Theory) else resolve(subject)
-    if theory.validate is None:
-        raise ValueError(f"theory {theory.name} declares no validation")
-    if trials is not None:
-        trials = require_integer("trials", trials, low=1)
-    return theory.validate(trials, seed)
 
 
 def _find(subject: Any) -> Any:

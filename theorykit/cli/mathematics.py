@@ -49,7 +49,7 @@ def validate(
     The model itself is sampled; exit code 1 if theory and simulation disagree.
     """
     from theorykit.progress import progress_bar
-    from theorykit.theory import validate as run
+    from theorykit.validation.run import validate as run
 
     if out is not None:
         from theorykit.saving import require_suffix

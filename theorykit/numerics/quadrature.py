@@ -424,7 +424,8 @@ def _checked(
     evaluations: int,
     options: Options,
 ) -> Result:
-    bad = ~(errors <= options.accept * np.abs(values) + options.atol) & ~(errors <= 1e-9)
+    accept = max(options.accept, 2 * options.rtol)
+    bad = ~(errors <= accept * np.abs(values) + options.atol) & ~(errors <= 1e-9)
     if np.any(bad) or not np.all(np.isfinite(values)):
         worst = int(np.argmax(bad))
         raise ConvergenceError(

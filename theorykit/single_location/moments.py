@@ -105,27 +105,38 @@ class KeyMoments:
         }
 
     def quick_excess(
-        self, m_k: float, q_k: float, intervals: Mapping[int, Mapping[str, Interval]]
+        self, m_k: float, q_k: float, grids: Mapping[int, Mapping[str, Interval]]
     ) -> float:
         """Excess risk at the best v, on given grids."""
+        return self._quick(m_k, q_k, grids)[1]
+
+    def quick_value(self, m_k: float, q_k: float, grids: Mapping[int, Mapping[str, Interval]]) -> float:
+        """The best m_v, on given grids."""
+        return self._quick(m_k, q_k, grids)[0]
+
+    def _quick(
+        self, m_k: float, q_k: float, grids: Mapping[int, Mapping[str, Interval]]
+    ) -> tuple[float, float]:
         total: dict[str, float] = {}
         for length, p in self.task.lengths:
-            if length in intervals:
-                found = self._program(False).quick(self._point(length, m_k, q_k, None), intervals[length])
+            if length in grids:
+                found = self._program(False).quick(self._point(length, m_k, q_k, None), grids[length])
             else:
                 found = dict.fromkeys(("miss", "miss_square", "leak"), 0.0)
             for name, value in found.items():
                 total[name] = total.get(name, 0.0) + p * value
-        return self._excess_of(total)
+        return self._best_of(total)
 
-    def _excess_of(self, moments: dict[str, float]) -> float:
+    def _best_of(self, moments: dict[str, float]) -> tuple[float, float]:
+        """(best m_v, excess risk there) from moments without errors."""
         fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0, "residual": 0.0}
-        if not self.is_normalized:
-            if not moments["power"] + moments["leak"] > 0:
-                return 1.0
-            m_v = float(propagate(self.risk, {**moments, **fixed})["best_m_v"])
-            # E(1 - m_v sigma)^2 from the moments: exact enough to find the minimum, not to report it
-            fixed |= {"m_v": m_v, "q_v": m_v * m_v}
-            fixed["residual"] = 1 - 2 * m_v * moments["A"] + m_v * m_v * moments["power"]
-            return float(propagate(self.risk, {**moments, **fixed})["excess"])
-        return float(propagate(self.risk, {**moments, **fixed})["best_excess"])
+        if self.is_normalized:
+            found = propagate(self.risk, {**moments, **fixed})
+            return float(found["best_m_v"]), float(found["best_excess"])
+        if not moments["power"] + moments["leak"] > 0:
+            return 0.0, 1.0
+        m_v = float(propagate(self.risk, {**moments, **fixed})["best_m_v"])
+        # E(1 - m_v sigma)^2 from the moments: exact enough to find the minimum, not to report it
+        fixed |= {"m_v": m_v, "q_v": m_v * m_v}
+        fixed["residual"] = 1 - 2 * m_v * moments["A"] + m_v * m_v * moments["power"]
+        return m_v, float(propagate(self.risk, {**moments, **fixed})["excess"])

@@ -15,7 +15,7 @@ from typing import Any
 
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate, Optimum, Status
-from theorykit.single_location.activations import Activation, Erf, Linear
+from theorykit.single_location.activations import Activation, Erf, Linear, Softmax
 from theorykit.single_location.moments import KeyMoments
 from theorykit.single_location.programs import program, propagate, task_name
 from theorykit.single_location.tasks import Spiked, Task
@@ -23,13 +23,14 @@ from theorykit.single_location.tasks import Spiked, Task
 __all__ = ["find_optimum"]
 
 _SCAN = (0.1, 0.3, 1.0, 3.0, 10.0)
-_FAR = {"spiked": (30.0, 100.0, 300.0), "max": (20.0, 40.0), "max_infinite": (20.0, 40.0)}  # if it still falls
-_LIMIT = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0)  # extrapolated to infinity in powers of 1/m_k
+_FAR = {"spiked": (30.0, 100.0, 300.0), "max": (20.0, 40.0), "max_infinite": (20.0,)}  # if it still falls
+_LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
 _SHIFTS = (-2.0, -1.0, 0.0)
 _SEARCH, _SMOOTH = 1e-6, 1e-10  # accuracy of the grids during the search, and of the final parabola
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the parabola does the rest
 _POLISH = 1e-4  # relative step of the final parabola
 _ORTHOGONAL = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
+_KEY_ERROR = 1e-7  # relative error of m_k after the parabola
 _GAIN = 1e-4  # relative gain from which an orthogonal part counts: coarse grids are good to about 1e-5
 
 
@@ -57,7 +58,7 @@ def _linear_optimum(task: Task) -> Optimum:
         found["best_m_k"],
         found["best_q_k"],
         m_v,
-        Estimate(float(m_v) ** 2, 2 * abs(float(m_v)) * m_v.error),
+        _squared(m_v),
         evaluations=1,
     )
 
@@ -98,13 +99,14 @@ class _Search:
         excess = self._quick(m_k)
         self._require_alignment(m_k, excess)
         m_v, value = self.aligned.best_value(m_k, m_k * m_k)
-        uncertainty = 1e-7 * abs(m_k)
+        key = Estimate(m_k, _KEY_ERROR * abs(m_k))
+        m_v = Estimate(float(m_v), m_v.error + self._value_error(m_k))
         return Optimum(
             value,
-            Estimate(m_k, uncertainty),
-            Estimate(m_k * m_k, 2 * abs(m_k) * uncertainty),
+            key,
+            _squared(key),
             m_v,
-            Estimate(float(m_v) ** 2, 2 * abs(float(m_v)) * m_v.error),
+            _squared(m_v),
             shift=self.activation.shift if isinstance(self.activation, Erf) else None,
             evaluations=self.evaluations,
         )
@@ -185,14 +187,26 @@ class _Search:
             m_k += max(-20.0, min(20.0, (left - right) / (2 * curvature))) * step
         return m_k
 
+    def _value_error(self, m_k: float) -> float:
+        """How far the best v moves with m_k inside its error."""
+        if m_k == 0:
+            return 0.0
+        step = 1e-3 * m_k
+        grids = self.aligned.grids(m_k, m_k * m_k, _SEARCH)
+        ends = [self.aligned.quick_value(m, m * m, grids) for m in (m_k - step, m_k + step)]
+        return abs(ends[1] - ends[0]) / 2e-3 * _KEY_ERROR
+
     # ------------------------------------------------------------ at infinity
 
     def _limit(self) -> Optimum:
         """The infimum is approached as m_k grows: risk and m_v extrapolated in powers of 1/m_k."""
-        sign = 1.0 if self._quick(1.0) <= self._quick(-1.0) else -1.0
         from theorykit.numerics.quadrature import Options
 
-        aligned = KeyMoments(self.task, self.activation, aligned=True, options=Options(rtol=1e-10))
+        if isinstance(self.activation, Softmax) and task_name(self.task) == "max_infinite":
+            # the posterior at nu is the softmax of nu chi*, so the limit is the argmax, which is Bayes
+            return self._at_infinity(Estimate(self._bayes(), 0.0), Estimate(1.0, 0.0), 1.0)
+        sign = 1.0 if self._quick(1.0) <= self._quick(-1.0) else -1.0
+        aligned = KeyMoments(self.task, self.activation, aligned=True, options=Options(rtol=1e-9))
         pairs = [aligned.best_value(sign * m, m * m) for m in _LIMIT]
         self.evaluations += len(pairs)
         value, error = _extrapolated([1 / m for m in _LIMIT], [float(e) for _, e in pairs])
@@ -209,12 +223,15 @@ class _Search:
                 steps=self.evaluations,
                 start="limit",
             )
+        return self._at_infinity(Estimate(value, error), Estimate(m_v, m_v_error), sign)
+
+    def _at_infinity(self, risk: Estimate, m_v: Estimate, sign: float) -> Optimum:
         return Optimum(
-            Estimate(value, error),
+            risk,
             sign * math.inf,
             math.inf,
-            Estimate(m_v, m_v_error),
-            Estimate(m_v * m_v, 2 * abs(m_v) * m_v_error),
+            m_v,
+            _squared(m_v),
             shift=self.activation.shift if isinstance(self.activation, Erf) else None,
             attained=False,
             status=Status.LIMIT,
@@ -256,6 +273,10 @@ class _Search:
         base = self.aligned.grids(m_k, m_k * m_k, 1e-5)
         orthogonal = Interval(-7.0, 7.0, 3.5)
         return lambda m, q: {length: {**i, "eta": orthogonal} for length, i in base.items()}
+
+
+def _squared(m: Estimate) -> Estimate:
+    return Estimate(float(m) ** 2, 2 * abs(float(m)) * m.error + 2.0**-52 * float(m) ** 2)
 
 
 def _union(*choices: Mapping[int, Any]) -> dict[int, Any]:
@@ -334,7 +355,7 @@ def _with_free_shift(task: Task) -> Optimum:
         Estimate(m_k, 1e-6 * m_k),
         Estimate(m_k * m_k, 2e-6 * m_k * m_k),
         m_v,
-        Estimate(float(m_v) ** 2, 2 * abs(float(m_v)) * m_v.error),
+        _squared(m_v),
         shift=shift,
         evaluations=int(best.nfev) + search.evaluations,
     )
