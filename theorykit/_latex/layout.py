@@ -68,27 +68,40 @@ def _broken_sum(expression: sp.Add, printer: MathPrinter, room: float, depth: in
 
 
 def _broken_product(expression: sp.Mul, printer: MathPrinter, room: float, depth: int) -> list[Line]:
-    """The wide factors on lines of their own, after the others."""
+    """As many factors to a line as fit; wide factors come last, each broken where it must be."""
     factors = expression.as_ordered_factors()
     wide = [f for f in factors if visual_width(printer.print(f)) > room / 3 and not _is_denominator(f)]
-    if not wide:
-        return [(depth, printer.print(expression))]
-    rest = sp.Mul(*[f for f in factors if f not in wide])
-    head = {sp.Integer(1): "", sp.Integer(-1): "-"}.get(rest)
-    lines: list[Line] = [(depth, printer.print(rest) if head is None else head)]
-    if isinstance(rest, sp.Add) or printer.is_open(rest):
-        lines = _bracketed(lines)
+    narrow = _packed([f for f in factors if f not in wide], printer, room, depth)
+    lines = narrow or [(depth, "")]
     for position, factor in enumerate(wide):
         taken = visual_width(lines[-1][1]) if position == 0 else 0.0
-        parts = broken(factor, printer, room - taken - 1, depth)
+        parts = broken(factor, printer, max(room - taken - 1, room / 2), depth)
         if isinstance(factor, sp.Add) or (printer.is_open(factor) and position < len(wide) - 1):
             parts = _bracketed(parts)
         joined = f"{lines[-1][1]} {parts[0][1]}".strip()
-        if position == 0 or (len(parts) == 1 and visual_width(joined) <= room):
+        fits = visual_width(joined) <= room and (position == 0 or len(parts) == 1)
+        if fits or lines[-1][1] in ("", "-"):
             lines[-1] = (lines[-1][0], joined)
-            lines += parts[1:]
         else:
-            lines += [(depth, rf"\times {parts[0][1]}"), *parts[1:]]
+            lines.append((depth, rf"\times {parts[0][1]}"))
+        lines += parts[1:]
+    return lines
+
+
+def _packed(factors: list[sp.Expr], printer: MathPrinter, room: float, depth: int) -> list[Line]:
+    """Narrow factors on as few lines as they need; denominators stand with the first of them."""
+    groups: list[list[sp.Expr]] = [[f for f in factors if _is_denominator(f)]]
+    for factor in (f for f in factors if not _is_denominator(f)):
+        if visual_width(printer.print(sp.Mul(*groups[-1], factor))) <= room:
+            groups[-1].append(factor)
+        else:
+            groups.append([factor])
+    lines: list[Line] = []
+    for product in (sp.Mul(*group) for group in groups if group):
+        line = [(depth, "-" if product == -1 else printer.print(product))]
+        if isinstance(product, sp.Add) or printer.is_open(product):
+            line = _bracketed(line)
+        lines.append((depth, rf"\times {line[0][1]}") if lines else line[0])
     return lines
 
 

@@ -29,7 +29,7 @@ _SPECIAL = {
     "“": "``",
     "”": "''",
     "…": r"\dots{}",
-    "§": r"$\mathsection$",
+    "§": r"\mathhexbox278{}",  # \S would need a font that minimal installations lack
     "ß": r"\ss{}",
     "ø": r"\o{}",
     "Ø": r"\O{}",

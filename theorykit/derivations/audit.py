@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -109,7 +109,7 @@ def audit_all(
     slow: bool = False,
     on_step: OnStep | None = None,
 ) -> AuditReport:
-    """Audit several derivations, each made by calling its entry, and judge the claims.
+    """Audit several derivations, each made by calling its entry and reported under its key, and the claims.
 
     A derivation that cannot be made (its chain is broken) has failed; the report says why.
     """
@@ -123,7 +123,7 @@ def audit_all(
             continue
         start = done
         report = None if on_step is None else _shifted(on_step, start, total)
-        audits.append(audit(made[key], slow, report))
+        audits.append(replace(audit(made[key], slow, report), name=key))
         done += len(made[key].steps)
     verdicts, faults = [], {}
     for claim, judge in claims:
