@@ -135,7 +135,7 @@ def _spiked() -> tuple[Chain, Equations]:
     chain.add(BEST_EXCESS, "back to the hidden token", closed, "exponential tilt, the other way round",
               verified(point, {**point, "L": 9}, **precise))
     odds = ratio * (1 / value - 1)
-    chain.define(ODDS, AtMinimum(odds, error, (value,)), "r (1 - S)/S at the best S, that is S = r/(r + odds)")
+    chain.define(ODDS, AtMinimum(odds, error, (value,)), "r (1 - S)/S at the best S: S = r/(r + odds)")
     chain.add(ODDS, "squares", AtMinimum(odds, squares, (value,)), "the risk of S, as above",
               anywhere, also=(BEST_EXCESS,))
     chain.add(ODDS, "minimum over functions", LENGTH - 1, "the odds are the same for all x",
