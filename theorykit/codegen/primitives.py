@@ -16,11 +16,13 @@ __all__ = [
     "add_row_sums",
     "capped",
     "integrate_below",
+    "larger",
     "normal_cdf",
     "one_minus_exp",
     "owens_t",
     "sigmoid",
     "sign",
+    "smaller",
     "softplus",
     "token_power",
 ]
@@ -31,7 +33,8 @@ def normal_cdf(x: float) -> float:
 
 
 def one_minus_exp(u: float) -> float:
-    return -math.expm1(-u)
+    # beyond 1 nothing cancels, and exp(-u) is mostly known to the caller already
+    return 1.0 - math.exp(-u) if u > 1.0 else -math.expm1(-u)
 
 
 def capped(u: float) -> float:
@@ -65,11 +68,24 @@ def sign(x: float) -> float:
     return -1.0 if x < 0.0 else x
 
 
+def larger(a: float, b: float) -> float:
+    # unlike max(), nan from either side
+    return a if a > b or a != a else b
+
+
+def smaller(a: float, b: float) -> float:
+    return a if a < b or a != a else b
+
+
 def owens_t(h: float, a: float) -> float:
     # T(h, a) = (1/2pi) int_0^a exp(-h^2 (1+x^2)/2)/(1+x^2) dx; beyond x with h^2 x^2 > 1500 nothing is left
     h = abs(h)
     end = abs(a)
-    if end > 1.0:
+    if h != h or end != end:
+        return math.nan
+    if end == math.inf:
+        value = 0.25 * math.erfc(h * 0.7071067811865476)
+    elif end > 1.0:
         # T(h, a) + T(ah, 1/a) = (Phi(h) + Phi(ah))/2 - Phi(h)Phi(ah), in complements
         low = 0.5 * math.erfc(h * 0.7071067811865476)
         high = 0.5 * math.erfc(h * end * 0.7071067811865476)
@@ -185,6 +201,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "softplus": (),
     "sigmoid": (),
     "sign": (),
+    "larger": (),
+    "smaller": (),
     "owens_t": ("OWENS_NODES", "OWENS_WEIGHTS", "owens_t_panels"),
     "add_product": (),
     "add_row_sums": (),

@@ -59,9 +59,9 @@ class Program:
         self._stages = [getattr(module, s["function"]) for s in self.layout["stages"]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from theorykit.codegen import load_module
+        from theorykit.codegen import load_source
 
-        return load_module, (self.key,)
+        return load_source, (self._module.__loader__.get_source(self._module.__name__),)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -131,8 +131,13 @@ class Program:
 
     # ---------------------------------------------------------------- what theories call
 
-    def values(self, values: Mapping[str, float], options: Options | None = None) -> dict[str, Estimate]:
-        """Every observable with its error estimate.
+    def values(
+        self,
+        values: Mapping[str, float],
+        options: Options | None = None,
+        intervals: Mapping[str, Interval] | None = None,
+    ) -> dict[str, Estimate]:
+        """Every observable with its error estimate; ``intervals`` are grids to start from.
 
         Raises
         ------
@@ -141,7 +146,7 @@ class Program:
         """
         from theorykit.numerics.quadrature import integrate
 
-        result = integrate(self, self.vector(values), options)
+        result = integrate(self, self.vector(values), options, intervals)
         return {
             name: Estimate(float(v), float(e))
             for name, v, e in zip(self.layout["observables"], result.values, result.errors, strict=True)

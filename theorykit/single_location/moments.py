@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from theorykit.numerics.grids import Interval
     from theorykit.numerics.quadrature import Options
 
+    Grids = Mapping[int, Mapping[str, Interval]]
+
 __all__ = ["KeyMoments", "mix"]
 
 
@@ -64,14 +66,25 @@ class KeyMoments:
             values["shift"] = float(self.activation.shift or 0.0)
         return values
 
-    def at(self, m_k: float, q_k: float, m_v: float | None = None) -> dict[str, Estimate]:
-        """Moments with errors; with ``m_v`` also the residual of an elementwise activation."""
-        return mix([(p, self._at_length(length, m_k, q_k, m_v)) for length, p in self.task.lengths])
+    def at(
+        self, m_k: float, q_k: float, m_v: float | None = None, grids: Grids | None = None
+    ) -> dict[str, Estimate]:
+        """Moments with errors; with ``m_v`` also the residual of an elementwise activation.
 
-    def _at_length(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, Estimate]:
+        ``grids`` are where the quadrature starts, if something is known of them.
+        """
+        known = grids or {}
+        return mix(
+            [(p, self._at_length(length, m_k, q_k, m_v, known.get(length))) for length, p in self.task.lengths]
+        )
+
+    def _at_length(
+        self, length: int, m_k: float, q_k: float, m_v: float | None, intervals: Mapping[str, Interval] | None
+    ) -> dict[str, Estimate]:
         if length == 1 and self.is_normalized:
             return {n: Estimate(0.0, 0.0) for n in ("miss", "miss_square", "leak")}
-        return self._program(m_v is not None).values(self._point(length, m_k, q_k, m_v), self.options)
+        point = self._point(length, m_k, q_k, m_v)
+        return self._program(m_v is not None).values(point, self.options, intervals)
 
     def risk_at(
         self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float
@@ -80,9 +93,11 @@ class KeyMoments:
         moments = self.at(m_k, q_k, None if self.is_normalized else m_v)
         return propagate(self.risk, {**moments, "m_v": m_v, "q_v": q_v, "noise": noise})
 
-    def best_value(self, m_k: float, q_k: float) -> tuple[Estimate, Estimate]:
+    def best_value(
+        self, m_k: float, q_k: float, grids: Grids | None = None
+    ) -> tuple[Estimate, Estimate]:
         """(m_v, excess risk) at the best v for this key. No weight at all: v is irrelevant, risk 1."""
-        moments = self.at(m_k, q_k)
+        moments = self.at(m_k, q_k, grids=grids)
         if self.is_normalized:
             found = propagate(self.risk, {**moments, "m_v": 1.0, "q_v": 1.0, "noise": 0.0})
             return found["best_m_v"], found["best_excess"]
@@ -105,17 +120,17 @@ class KeyMoments:
         }
 
     def quick_excess(
-        self, m_k: float, q_k: float, grids: Mapping[int, Mapping[str, Interval]]
+        self, m_k: float, q_k: float, grids: Grids
     ) -> float:
         """Excess risk at the best v, on given grids."""
         return self._quick(m_k, q_k, grids)[1]
 
-    def quick_value(self, m_k: float, q_k: float, grids: Mapping[int, Mapping[str, Interval]]) -> float:
+    def quick_value(self, m_k: float, q_k: float, grids: Grids) -> float:
         """The best m_v, on given grids."""
         return self._quick(m_k, q_k, grids)[0]
 
     def _quick(
-        self, m_k: float, q_k: float, grids: Mapping[int, Mapping[str, Interval]]
+        self, m_k: float, q_k: float, grids: Grids
     ) -> tuple[float, float]:
         total: dict[str, float] = {}
         for length, p in self.task.lengths:

@@ -8,10 +8,9 @@ q_k > m_k**2 -> value with error. Grids of the quadrature are fixed within a sta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate, Optimum, Status
@@ -20,12 +19,14 @@ from theorykit.single_location.moments import KeyMoments
 from theorykit.single_location.programs import program, propagate, task_name
 from theorykit.single_location.tasks import Spiked, Task
 
+if TYPE_CHECKING:
+    from theorykit.single_location.moments import Grids
+
 __all__ = ["find_optimum"]
 
-_SCAN = (0.1, 0.3, 1.0, 3.0, 10.0)
-_FAR = {"spiked": (30.0, 100.0, 300.0), "max": (20.0, 40.0), "max_infinite": (20.0,)}  # if it still falls
+_SCAN = (0.1, 0.3, 1.0, 3.0)
+_FAR = (10.0, 25.0)  # probed while the risk still falls at the end of the scan
 _LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
-_SHIFTS = (-2.0, -1.0, 0.0)
 _SEARCH, _SMOOTH = 1e-6, 1e-10  # accuracy of the grids during the search, and of the final parabola
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the parabola does the rest
 _POLISH = 1e-4  # relative step of the final parabola
@@ -92,15 +93,17 @@ class _Search:
         return KeyMoments(self.task, self.activation, aligned=False)
 
     def run(self) -> Optimum:
-        m_k = self._minimum(self._scan())
+        m_k = self._minimum()
         if m_k is None:
             return self._limit()
-        m_k = self._polished(m_k)
-        excess = self._quick(m_k)
-        self._require_alignment(m_k, excess)
-        m_v, value = self.aligned.best_value(m_k, m_k * m_k)
+        return self._described(m_k)
+
+    def _described(self, m_k: float) -> Optimum:
+        m_k, grids = self._polished(m_k)
+        self._require_alignment(m_k, self._quick(m_k, grids), grids)
+        m_v, value = self.aligned.best_value(m_k, m_k * m_k, grids)
         key = Estimate(m_k, _KEY_ERROR * abs(m_k))
-        m_v = Estimate(float(m_v), m_v.error + self._value_error(m_k))
+        m_v = Estimate(float(m_v), m_v.error + self._value_error(m_k, grids))
         return Optimum(
             value,
             key,
@@ -113,53 +116,40 @@ class _Search:
 
     # ------------------------------------------------------------ along k*
 
-    def _quick(self, m_k: float, grids: Mapping[int, Any] | None = None) -> float:
+    def _quick(self, m_k: float, grids: Grids) -> float:
         self.evaluations += 1
-        q_k = m_k * m_k
-        grids = self.aligned.grids(m_k, q_k, _SEARCH) if grids is None else grids
-        return self.aligned.quick_excess(m_k, q_k, grids)
+        return self.aligned.quick_excess(m_k, m_k * m_k, grids)
 
-    def _scan(self) -> tuple[list[float], list[float]]:
-        """(m_k, excess risk) by increasing m_k, on the side of k* or of -k* where the risk is smaller."""
-        grids = self._grids_between(1.0, _SCAN[-1])
-        origin = self._quick(0.0, grids)
-        right, left = self._quick(1.0, grids), self._quick(-1.0, self._grids_between(-1.0, -1.0))
-        sign = 1.0 if right <= left else -1.0
-        if sign < 0:
-            grids = self._grids_between(-1.0, -_SCAN[-1])
-        points = [sign * m for m in _SCAN]
-        return [0.0, *points], [origin, *(self._quick(m, grids) for m in points)]
+    def _grids(self, *keys: float) -> Grids:
+        """Grids that hold the integrals at several m_k (and between: they move steadily)."""
+        return _union(*[self.aligned.grids(m, m * m, _SEARCH) for m in keys])
 
-    def _grids_between(self, low: float, high: float) -> Mapping[int, Any]:
-        """Grids that hold the integrals at both ends of an interval of m_k (and between: they move steadily)."""
-        return _union(*[self.aligned.grids(m, m * m, _SEARCH) for m in sorted({low, high})])
-
-    def _minimum(self, scan: tuple[list[float], list[float]]) -> float | None:
+    def _minimum(self) -> float | None:
         """m_k of the smallest risk, None where it falls up to the end of what is probed."""
-        points, risks = scan
-        lowest = min(risks)
-        best = next(i for i, r in enumerate(risks) if r <= lowest * (1 + 1e-11) + 1e-300)
-        sign = math.copysign(1.0, points[-1])
-        for far in _FAR[task_name(self.task)]:
-            if best < len(points) - 1:
-                break
-            points.append(sign * far)
-            risks.append(self._quick(points[-1]))
-            if risks[-1] < risks[best] * (1 - 1e-11):
-                best = len(points) - 1
-        if best == len(points) - 1:
-            return None
+        near = self._grids(1.0, 3.0)
+        origin = self._quick(0.0, near)
+        sign = 1.0 if self._quick(1.0, near) <= self._quick(-1.0, _mirrored(near)) else -1.0
+        if sign < 0:
+            near = self._grids(-1.0, -3.0)
+        points = [0.0, *(sign * m for m in _SCAN)]
+        risks = [origin, *(self._quick(m, near) for m in points[1:])]
+        while _first_lowest(risks) == len(points) - 1:
+            if len(points) > len(_SCAN) + len(_FAR):
+                return None
+            points.append(sign * _FAR[len(points) - len(_SCAN) - 1])
+            near = _union(near, self._grids(points[-1]))
+            risks.append(self._quick(points[-1], near))
+        best = _first_lowest(risks)
         if best == 0:
-            return self._near_zero(points[1], risks[0])
-        return self._between(points[best - 1], points[best], points[best + 1])
+            return self._near_zero(points[1], risks[0], near)
+        return self._between(points[best - 1], points[best + 1], near)
 
-    def _between(self, low: float, middle: float, high: float) -> float:
-        """Minimum in a bracket, in log m_k (or m_k where the bracket starts at 0)."""
+    def _between(self, low: float, high: float, grids: Grids) -> float:
+        """Minimum in a bracket, in log m_k."""
         from scipy.optimize import minimize_scalar
 
-        sign = math.copysign(1.0, middle)
-        start = abs(low) if low != 0 else abs(middle) / 30
-        grids = self._grids_between(sign * start, high)
+        sign = math.copysign(1.0, high)
+        start = abs(low) if low != 0 else abs(high) / 30
         found = minimize_scalar(
             lambda u: self._quick(sign * math.exp(u), grids),
             bounds=(math.log(start), math.log(abs(high))),
@@ -168,31 +158,33 @@ class _Search:
         )
         return sign * math.exp(float(found.x))
 
-    def _near_zero(self, scale: float, origin: float) -> float:
+    def _near_zero(self, scale: float, origin: float, grids: Grids) -> float:
         """0, or the minimum between 0 and the first points of the scan on either side."""
         for m_k in (scale / 10, -scale / 10):
-            if self._quick(m_k) < origin * (1 - 1e-9):
-                return self._between(m_k / 30, m_k, m_k * 10)
+            if self._quick(m_k, grids) < origin * (1 - 1e-9):
+                return self._between(m_k / 30, m_k * 10, grids)
         return 0.0
 
-    def _polished(self, m_k: float) -> float:
+    def _polished(self, m_k: float) -> tuple[float, Grids]:
         """Vertex of a parabola through three values on one fine grid: m_k to about 1e-8."""
-        for _ in range(2 if m_k != 0 else 0):
+        grids = self.aligned.grids(m_k, m_k * m_k, _SMOOTH)
+        for _ in range(3 if m_k != 0 else 0):
             step = _POLISH * m_k
-            grids = self.aligned.grids(m_k, m_k * m_k, _SMOOTH)
             left, centre, right = (self._quick(m_k + d, grids) for d in (-step, 0.0, step))
             curvature = left - 2 * centre + right
             if not curvature > 1e-13 * centre:
                 break  # flat within rounding: any point here is as good
-            m_k += max(-20.0, min(20.0, (left - right) / (2 * curvature))) * step
-        return m_k
+            shift = max(-20.0, min(20.0, (left - right) / (2 * curvature)))
+            m_k += shift * step
+            if abs(shift) < 1e-2:
+                break
+        return m_k, grids
 
-    def _value_error(self, m_k: float) -> float:
+    def _value_error(self, m_k: float, grids: Grids) -> float:
         """How far the best v moves with m_k inside its error."""
         if m_k == 0:
             return 0.0
         step = 1e-3 * m_k
-        grids = self.aligned.grids(m_k, m_k * m_k, _SEARCH)
         ends = [self.aligned.quick_value(m, m * m, grids) for m in (m_k - step, m_k + step)]
         return abs(ends[1] - ends[0]) / 2e-3 * _KEY_ERROR
 
@@ -205,11 +197,18 @@ class _Search:
         if isinstance(self.activation, Softmax) and task_name(self.task) == "max_infinite":
             # the posterior at nu is the softmax of nu chi*, so the limit is the argmax, which is Bayes
             return self._at_infinity(Estimate(self._bayes(), 0.0), Estimate(1.0, 0.0), 1.0)
-        sign = 1.0 if self._quick(1.0) <= self._quick(-1.0) else -1.0
+        near = self._grids(1.0)
+        sign = 1.0 if self._quick(1.0, near) <= self._quick(-1.0, _mirrored(near)) else -1.0
         aligned = KeyMoments(self.task, self.activation, aligned=True, options=Options(rtol=1e-9))
-        pairs = [aligned.best_value(sign * m, m * m) for m in _LIMIT]
+        keys = [sign * m for m in _LIMIT]
+        pairs = [aligned.best_value(m, m * m) for m in keys]
         self.evaluations += len(pairs)
-        value, error = _extrapolated([1 / m for m in _LIMIT], [float(e) for _, e in pairs])
+        risks = [float(e) for _, e in pairs]
+        lowest = risks.index(min(risks))
+        if 0 < lowest < len(keys) - 1:  # a shallow minimum after all
+            bracket = keys[lowest - 1], keys[lowest + 1]
+            return self._described(self._between(*bracket, self._grids(*bracket)))
+        value, error = _extrapolated([1 / m for m in _LIMIT], risks)
         m_v, m_v_error = _extrapolated([1 / m for m in _LIMIT], [float(v) for v, _ in pairs])
         floor = self._bayes()
         if abs(value - floor) <= error or value < floor:
@@ -245,15 +244,14 @@ class _Search:
 
     # ------------------------------------------------------------ off k*
 
-    def _require_alignment(self, m_k: float, excess: float) -> None:
+    def _require_alignment(self, m_k: float, excess: float, grids: Grids) -> None:
         """Look for a smaller risk at q_k > m_k**2; none is known, so one that is found is an error here."""
         scale = abs(m_k) if m_k != 0 else 1.0
-        grids = self._general_grids(m_k)
         for factor, share in _ORTHOGONAL:
             m = m_k * factor
             q = m * m + share * scale * scale
             self.evaluations += 1
-            found = self.general.quick_excess(m, q, grids(m, q))
+            found = self.general.quick_excess(m, q, self._general_grids(m, q, grids))
             if found < excess * (1 - _GAIN) - 1e-12:
                 raise ConvergenceError(
                     f"a key with a part orthogonal to k* has a smaller risk: {found:.8g} at m_k = {m:.6g}, "
@@ -265,21 +263,41 @@ class _Search:
                     start="aligned",
                 )
 
-    def _general_grids(self, m_k: float) -> Callable[[float, float], Mapping[int, Any]]:
+    def _general_grids(self, m_k: float, q_k: float, grids: Grids) -> Grids:
+        """Grids for a key off k*: known ones made coarser, with a few nodes for the orthogonal field."""
         if isinstance(self.task, Spiked):
-            return lambda m, q: self.general.grids(m, q, _SEARCH)
+            return self.general.grids(m_k, q_k, _SEARCH)
         from theorykit.numerics.grids import Interval
 
-        base = self.aligned.grids(m_k, m_k * m_k, 1e-5)
         orthogonal = Interval(-7.0, 7.0, 3.5)
-        return lambda m, q: {length: {**i, "eta": orthogonal} for length, i in base.items()}
+        return {
+            length: {**{v: i.refined(0.4) for v, i in intervals.items()}, "eta": orthogonal}
+            for length, intervals in grids.items()
+        }
 
 
 def _squared(m: Estimate) -> Estimate:
     return Estimate(float(m) ** 2, 2 * abs(float(m)) * m.error + 2.0**-52 * float(m) ** 2)
 
 
-def _union(*choices: Mapping[int, Any]) -> dict[int, Any]:
+def _first_lowest(risks: list[float]) -> int:
+    """Index of the lowest risk, of the first one where they are equal within rounding."""
+    lowest = min(risks)
+    return next(i for i, r in enumerate(risks) if r <= lowest * (1 + 1e-11) + 1e-300)
+
+
+def _mirrored(grids: Grids) -> Grids:
+    """Grids that hold the integrals of the opposite key as well: Gaussian fields on both sides alike."""
+    return {
+        n: {
+            v: i if v.startswith("log_") else replace(i, low=-max(-i.low, i.high), high=max(-i.low, i.high))
+            for v, i in intervals.items()
+        }
+        for n, intervals in grids.items()
+    }
+
+
+def _union(*choices: Grids) -> Grids:
     """Intervals that hold those of all choices, with the finest steps."""
     first = choices[0]
     return {
@@ -313,49 +331,36 @@ def _extrapolated(x: list[float], y: list[float]) -> tuple[float, float]:
 
 
 def _with_free_shift(task: Task) -> Optimum:
-    """erf with the shift optimized as well: minimum over the shift of the minimum over m_k."""
+    """erf with the shift optimized as well: minimum over the shift and m_k together."""
     from scipy.optimize import minimize
 
-    found: dict[tuple[float, float], float] = {}
-    searches: dict[float, _Search] = {}
+    # long sequences need a threshold, at about the field where one token in L lies
+    typical = math.sqrt(2 * math.log(max(task.mean_length, 2.0)))
+    calls = 0
 
     def excess(point: Any) -> float:
+        nonlocal calls
         log_m, shift = float(point[0]), float(point[1])
         if abs(log_m) > 4 or abs(shift) > 40:
             return 1.0 + abs(log_m) + abs(shift)
-        search = searches.setdefault(shift, _Search(task, Erf(shift)))
-        value = search._quick(math.exp(log_m))
-        found[log_m, shift] = value
-        return value
+        calls += 1
+        search = _Search(task, Erf(shift))
+        m_k = math.exp(log_m)
+        return search._quick(m_k, search._grids(m_k))
 
-    starts = [(math.log(m), c) for m in (0.4, 1.0, 2.5) for c in _SHIFTS]
+    starts = [(math.log(m), -m * c) for m in (0.3, 0.7, 1.5, 3.0) for c in (0.0, 0.5 * typical, typical)]
     start = min(starts, key=excess)
     simplex = [start, (start[0] + 0.3, start[1]), (start[0], start[1] - 0.4)]
-    best = minimize(
-        excess,
-        start,
-        method="Nelder-Mead",
-        options={"initial_simplex": simplex, "xatol": 1e-7, "fatol": 1e-15, "maxiter": 400},
-    )
+    options = {"initial_simplex": simplex, "xatol": 1e-6, "fatol": 1e-13, "maxiter": 600}
+    best = minimize(excess, start, method="Nelder-Mead", options=options)
     if not best.success:
         raise ConvergenceError(
             f"the search over m_k and the shift of erf did not converge for {task!r}: {best.message}",
             last=tuple(best.x),
             residual=float(best.fun),
-            steps=int(best.nfev),
+            steps=calls,
             start="scan",
         )
-    shift = float(best.x[1])
-    search = _Search(task, Erf(shift))
-    m_k = math.exp(float(best.x[0]))
-    search._require_alignment(m_k, float(best.fun))
-    m_v, value = search.aligned.best_value(m_k, m_k * m_k)
-    return Optimum(
-        value,
-        Estimate(m_k, 1e-6 * m_k),
-        Estimate(m_k * m_k, 2e-6 * m_k * m_k),
-        m_v,
-        _squared(m_v),
-        shift=shift,
-        evaluations=int(best.nfev) + search.evaluations,
-    )
+    found = _Search(task, Erf(float(best.x[1])), evaluations=calls)._described(math.exp(float(best.x[0])))
+    loose = Estimate(float(found.m_k), 1e-5 * float(found.m_k))
+    return replace(found, m_k=loose, q_k=_squared(loose), m_v=Estimate(float(found.m_v), 1e-5 * float(found.m_v)))
