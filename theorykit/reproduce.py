@@ -44,7 +44,7 @@ SPIKED = Comparison(
     name="spiked",
     title="Spiked single-location regression",
     task=slr.Spiked(nu=0.0, length=2),
-    nu=tuple(2.0 * step for step in range(25)),
+    nu=(0.0, 1.0, 2.0, 4.0, 7.0, 10.0, 14.0, 19.0, 24.0, 28.0, 32.0, 40.0),
     lengths={"L = 2": 2, "L = 10": 10, "L = 1000": 1000, "L = 1000000": 10**6},
 )
 
@@ -52,7 +52,7 @@ MAX = Comparison(
     name="max",
     title="Max single-location regression",
     task=slr.Max(nu=0.0, length=2),
-    nu=(0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0, math.inf),
+    nu=(0.0, 1.0, 2.0, 4.0, 8.0, math.inf),
     lengths={"L = 2": 2, "L = 3": 3, "L = 10": 10, "L = 1, 2 or 3": {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}},
 )
 

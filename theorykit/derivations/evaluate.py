@@ -144,7 +144,9 @@ class _Precise:
         edges = _kinks(node.integrand, variable, environment)
         if edges or self.rule == "quad":
             reach = mpmath.sqrt(2 * mpmath.log(10) * (self.digits + 8)) + 4
-            grid = sorted({-reach, *[mpmath.mpf(k) for k in range(-int(reach), int(reach) + 1)], *edges, reach})
+            grid = sorted(
+                {-reach, *[mpmath.mpf(k) for k in range(-int(reach), int(reach) + 1)], *edges, reach}
+            )
             return mpmath.quad(density_times, grid)
         return self._trapezoid(density_times, mpmath.mpf(0), mpmath.mpf("0.5"))
 
@@ -245,8 +247,9 @@ def evaluate(
         a symbol has no value, or the quadrature does not reach the digits.
     """
     with mpmath.workdps(digits + 10):
-        environment = _environment(expression, values, lambda v: mpmath.mpf(v) if not hasattr(v, "p") else
-                                   mpmath.mpf(v.p) / v.q)
+        environment = _environment(
+            expression, values, lambda v: mpmath.mpf(v) if not hasattr(v, "p") else mpmath.mpf(v.p) / v.q
+        )
         result = _Precise(digits, rule).value(sp.sympify(expression), environment)
     with mpmath.workdps(digits):
         return +result
@@ -305,8 +308,11 @@ class _Tensor:
             return self._contract(node.integrand, environment, depth, {node.variable: t}, w * t)
         if isinstance(node, TruncatedExpectation):
             upper = self.value(node.upper, environment, depth)
-            r, w = self._panels(0.0, 24.0, 240) if depth < 2 or not _height(node.integrand) else self._panels(
-                0.0, 15.0, 96)
+            r, w = (
+                self._panels(0.0, 24.0, 240)
+                if depth < 2 or not _height(node.integrand)
+                else self._panels(0.0, 15.0, 96)
+            )
             r, w = (a.reshape((-1,) + (1,) * depth) for a in (r, w))
             x = upper - r
             inner = {**environment, node.variable: x}
@@ -333,7 +339,9 @@ class _Tensor:
         """The outer of two half-line integrals node by node, to bound memory."""
         inner = []
         for value in t[:, None]:
-            inner.append(float(np.squeeze(self.value(node.integrand, {**environment, node.variable: value}, 1))))
+            inner.append(
+                float(np.squeeze(self.value(node.integrand, {**environment, node.variable: value}, 1)))
+            )
             for key in [k for k in self.known if (node.variable, float(value[0])) in k]:
                 del self.known[key]
         return np.asarray(np.dot(weights, np.array(inner)))

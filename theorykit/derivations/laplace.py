@@ -145,7 +145,9 @@ def laplace_denominators(
             raise DerivationError(f"every term must carry the same power of {s}, found {sorted(powers[s])}")
         p = next(iter(powers[s]))
         if not (p.is_Integer and p > 0):
-            raise DerivationError(f"{s} must stand in the denominator with a positive integer power, found {p}")
+            raise DerivationError(
+                f"{s} must stand in the denominator with a positive integer power, found {p}"
+            )
         integrand = sp.Add(*[term * s**p for term in sp.Add.make_args(integrand)])
         weight *= t ** (p - 1) / sp.gamma(p)
     exponent = sp.Add(*[-t * s for s, t in denominators.items()])
@@ -307,7 +309,8 @@ def _sort_factors(
 
 
 def _collect_exponent(exponent: sp.Expr, into: dict[sp.Basic, sp.Expr]) -> None:
-    for part in sp.Add.make_args(sp.expand(exponent, deep=False)):
+    parts = [sp.expand(p, deep=False) for p in sp.Add.make_args(exponent)]  # one for each denominator
+    for part in sp.Add.make_args(sp.Add(*parts)):
         scale, total = part.as_independent(DistinctSum)
         if isinstance(total, DistinctSum):
             body = total.integrand.xreplace({total.indices[0]: INDICES[0]})

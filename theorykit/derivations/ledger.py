@@ -271,16 +271,16 @@ class Derivation:
             rights[step.name] = step.rhs
         for symbol, expression in self.equations.equations.items():
             if not self._derives(str(symbol), expression):
-                found[str(symbol)] = f"no chain of steps leads from the definition of {symbol} to its equation"
+                found[str(symbol)] = (
+                    f"no chain of steps leads from the definition of {symbol} to its equation"
+                )
         for name, expression in self.equations.observables.items():
             if not self._derives(name, expression):
                 found[name] = f"no chain of steps leads from the definition of {name} to the observable"
         return found
 
     def _derives(self, target: str, expression: sp.Expr) -> bool:
-        return any(
-            step.rhs == expression and self.root(step.name) == target for step in self.steps
-        )
+        return any(step.rhs == expression and self.root(step.name) == target for step in self.steps)
 
     def root(self, name: str) -> str | None:
         """The definition at which the chain that ends in a step begins."""
@@ -292,9 +292,7 @@ class Derivation:
             step = steps.get(name)
             if step is None:
                 return None
-            carriers = [
-                p for p in step.premises if (rights[p] if p in rights else steps[p].rhs) == step.lhs
-            ]
+            carriers = [p for p in step.premises if (rights[p] if p in rights else steps[p].rhs) == step.lhs]
             if not carriers:
                 return None
             name = carriers[0]

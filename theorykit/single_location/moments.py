@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from theorykit.results import Estimate
 from theorykit.single_location.activations import Activation, Erf
-from theorykit.single_location.programs import is_aligned, moments_program, propagate, risk_program
+from theorykit.single_location.programs import moments_program, propagate, risk_program
 from theorykit.single_location.tasks import Task
 
 if TYPE_CHECKING:
@@ -75,7 +75,10 @@ class KeyMoments:
         """
         known = grids or {}
         return mix(
-            [(p, self._at_length(length, m_k, q_k, m_v, known.get(length))) for length, p in self.task.lengths]
+            [
+                (p, self._at_length(length, m_k, q_k, m_v, known.get(length)))
+                for length, p in self.task.lengths
+            ]
         )
 
     def _at_length(
@@ -86,16 +89,12 @@ class KeyMoments:
         point = self._point(length, m_k, q_k, m_v)
         return self._program(m_v is not None).values(point, self.options, intervals)
 
-    def risk_at(
-        self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float
-    ) -> dict[str, Estimate]:
+    def risk_at(self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float) -> dict[str, Estimate]:
         """Observables of the risk record at the overlaps: excess, risk, ..."""
         moments = self.at(m_k, q_k, None if self.is_normalized else m_v)
         return propagate(self.risk, {**moments, "m_v": m_v, "q_v": q_v, "noise": noise})
 
-    def best_value(
-        self, m_k: float, q_k: float, grids: Grids | None = None
-    ) -> tuple[Estimate, Estimate]:
+    def best_value(self, m_k: float, q_k: float, grids: Grids | None = None) -> tuple[Estimate, Estimate]:
         """(m_v, excess risk) at the best v for this key. No weight at all: v is irrelevant, risk 1."""
         moments = self.at(m_k, q_k, grids=grids)
         if self.is_normalized:
@@ -119,9 +118,7 @@ class KeyMoments:
             if not (length == 1 and self.is_normalized)
         }
 
-    def quick_excess(
-        self, m_k: float, q_k: float, grids: Grids
-    ) -> float:
+    def quick_excess(self, m_k: float, q_k: float, grids: Grids) -> float:
         """Excess risk at the best v, on given grids."""
         return self._quick(m_k, q_k, grids)[1]
 
@@ -129,9 +126,7 @@ class KeyMoments:
         """The best m_v, on given grids."""
         return self._quick(m_k, q_k, grids)[0]
 
-    def _quick(
-        self, m_k: float, q_k: float, grids: Grids
-    ) -> tuple[float, float]:
+    def _quick(self, m_k: float, q_k: float, grids: Grids) -> tuple[float, float]:
         total: dict[str, float] = {}
         for length, p in self.task.lengths:
             if length in grids:

@@ -363,4 +363,6 @@ def _with_free_shift(task: Task) -> Optimum:
         )
     found = _Search(task, Erf(float(best.x[1])), evaluations=calls)._described(math.exp(float(best.x[0])))
     loose = Estimate(float(found.m_k), 1e-5 * float(found.m_k))
-    return replace(found, m_k=loose, q_k=_squared(loose), m_v=Estimate(float(found.m_v), 1e-5 * float(found.m_v)))
+    return replace(
+        found, m_k=loose, q_k=_squared(loose), m_v=Estimate(float(found.m_v), 1e-5 * float(found.m_v))
+    )

@@ -6,9 +6,6 @@ All numbers are :class:`~theorykit.results.Estimate` with an error bound. Equati
 
 from __future__ import annotations
 
-import math
-
-from theorykit.errors import require_real
 from theorykit.results import Estimate, Optimum
 from theorykit.single_location.activations import Activation, Erf
 from theorykit.single_location.moments import KeyMoments, mix

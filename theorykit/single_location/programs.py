@@ -44,7 +44,7 @@ def program(name: str, observables: tuple[str, ...], **options: Any) -> Program:
 
 
 def task_name(task: Task) -> str:
-    """"spiked", "max" or "max_infinite": the three laws of the hidden location."""
+    """ "spiked", "max" or "max_infinite": the three laws of the hidden location."""
     if isinstance(task, Spiked):
         return "spiked"
     return "max_infinite" if math.isinf(task.nu) else "max"

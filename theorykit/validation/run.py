@@ -72,5 +72,6 @@ def _streams(seed: Any, count: int, np: Any) -> list[Any]:
         seed = int(seed.integers(2**63))
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     return [
-        np.random.SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, index)) for index in range(count)
+        np.random.SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, index))
+        for index in range(count)
     ]

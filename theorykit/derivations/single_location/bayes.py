@@ -130,10 +130,10 @@ def _max() -> Part:
     x, z, concrete = TOKEN_FIELD, TOKEN_LABEL, _likelihood("max")
     total = others(lambda i: A(x[i]), first=1)
     mean = others(lambda i: A(x[i]) * z[i], first=1) / total
-    l = INDICES[1]
+    index = INDICES[1]
 
     def squared(noise: sp.Expr) -> sp.Expr:
-        return DistinctSum(A(x[l]) * (z[l] - mean + noise) ** 2, (l,), 1, LENGTH) / total
+        return DistinctSum(A(x[index]) * (z[index] - mean + noise) ** 2, (index,), 1, LENGTH) / total
 
     error = TokenExpectation(squared(sp.Integer(0)), (x, z), LENGTH)
     noisy = TokenExpectation(squared(DELTA * XI), (x, z), LENGTH, shared=(XI,))

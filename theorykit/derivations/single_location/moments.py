@@ -20,7 +20,7 @@ import sympy as sp
 
 from theorykit.derivations.laplace import expand_token_sums, factorize_tokens, laplace_denominators
 from theorykit.derivations.ledger import Definition, Derivation, Equations, Limit, Step, proved, verified
-from theorykit.derivations.nodes import HalfLine, Largest, TokenExpectation
+from theorykit.derivations.nodes import Largest, TokenExpectation
 from theorykit.derivations.single_location.risk import (
     LEAK,
     MEAN,
@@ -224,17 +224,30 @@ def derive_normalized_moments(
             + model.hidden_and(2, lambda _, j, k: b(j) * b(k), total**2),
             "the square of the sum over the other tokens",
         ),
-        LEAK: (_leak(model, weight), model.hidden_and(1, lambda _, j: b(j) ** 2, total**2), "written over tokens"),
+        LEAK: (
+            _leak(model, weight),
+            model.hidden_and(1, lambda _, j: b(j) ** 2, total**2),
+            "written over tokens",
+        ),
     }
     concrete, insert = _checked_with(KERNEL, sp.exp), _inserted(KERNEL, kernel)
     definitions, steps, equations = (), (), {}
     for symbol, (definition, form, reason) in moments.items():
         more, chain, final = _chain(
-            model, symbol, model.average(definition), (model.average(form), reason), denominators, concrete, insert
+            model,
+            symbol,
+            model.average(definition),
+            (model.average(form), reason),
+            denominators,
+            concrete,
+            insert,
         )
         definitions, steps, equations[symbol] = (*definitions, *more), (*steps, *chain), final
     record = _record(
-        f"single_location.normalized_moments.{task}", equations, _breakpoints(model, kernel, sp.Integer(0)), kernel
+        f"single_location.normalized_moments.{task}",
+        equations,
+        _breakpoints(model, kernel, sp.Integer(0)),
+        kernel,
     )
     title = f"Moments of normalized weights with kernel {kernel}, {task.replace('_', ' ')} task"
     return Derivation(record.name, title, PAPER, definitions, steps, record)
@@ -258,7 +271,11 @@ def derive_elementwise_moments(
     def weight(i: sp.Basic) -> sp.Expr:
         return SIGMA(model.score(i) + shift)
 
-    of_hidden = {MEAN: weight, POWER: lambda i: weight(i) ** 2, RESIDUAL: lambda i: (1 - M_V * weight(i)) ** 2}
+    of_hidden = {
+        MEAN: weight,
+        POWER: lambda i: weight(i) ** 2,
+        RESIDUAL: lambda i: (1 - M_V * weight(i)) ** 2,
+    }
     denominators = {model.evidence: S} if task == "max" else {}
     concrete, insert = _checked_with(SIGMA, lambda u: 1 + sp.tanh(u)), _inserted(SIGMA, activation)
     definitions, steps, equations = (), (), {}
@@ -269,7 +286,10 @@ def derive_elementwise_moments(
         )
         definitions, steps, equations[symbol] = (*definitions, *more), (*steps, *chain), final
     record = _record(
-        f"single_location.elementwise_moments.{task}", equations, _breakpoints(model, activation, shift), activation
+        f"single_location.elementwise_moments.{task}",
+        equations,
+        _breakpoints(model, activation, shift),
+        activation,
     )
     title = f"Moments of the elementwise activation {activation}, {task.replace('_', ' ')} task"
     return Derivation(record.name, title, PAPER, definitions, steps, record)

@@ -10,8 +10,17 @@ from __future__ import annotations
 
 import sympy as sp
 
-from theorykit.derivations.laplace import expand_token_sums, integrate_family
-from theorykit.derivations.ledger import Definition, Derivation, Equations, Limit, Quantity, Step, proved, verified
+from theorykit.derivations.laplace import integrate_family
+from theorykit.derivations.ledger import (
+    Definition,
+    Derivation,
+    Equations,
+    Limit,
+    Quantity,
+    Step,
+    proved,
+    verified,
+)
 from theorykit.derivations.nodes import TokenExpectation
 from theorykit.derivations.single_location.symbols import (
     DELTA,
@@ -193,7 +202,14 @@ def _limits(activation: str) -> tuple[Limit, ...]:
     if activation == "elementwise":
         at = {"A": 1, "power": 1, "leak": 2, "residual": 0, "m_v": 1, "q_v": 1, "noise": 0}
         return (Limit("excess", at, sp.Integer(2), "weight 1 on each of three tokens, v = v*"),)
-    at = {"miss": 2 * third, "miss_square": 4 * third**2, "leak": 2 * third**2, "m_v": 1, "q_v": 1, "noise": 0}
+    at = {
+        "miss": 2 * third,
+        "miss_square": 4 * third**2,
+        "leak": 2 * third**2,
+        "m_v": 1,
+        "q_v": 1,
+        "noise": 0,
+    }
     return (
         Limit("best_excess", at, 2 * third, "uniform weights on three tokens"),
         Limit("best_m_v", at, sp.Integer(1), "uniform weights on three tokens: A = B = 1/3"),
