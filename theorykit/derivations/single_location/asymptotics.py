@@ -324,8 +324,8 @@ LAWS: dict[str, tuple[str, Callable[[Chain], Any], tuple[Quantity, ...], str]] =
             Quantity(REMAINDER, r"\delta", "bound on pair_excess minus the excess Bayes risk"),
         ),
         "Let clocks of rates 1 (hidden) and b_l (wrong tokens) run: 1 - p_1 is the probability that a wrong "
-        "one rings first. The union bound is pair_excess; Bonferroni's inequality subtracts pairs, and a pair "
-        "has probability at most min(b_l, b_m, 1) <= (b_l b_m)^(1/3), whose mean is exp(-nu/3).",
+        "one rings first. The union bound is pair_excess; Bonferroni's inequality subtracts pairs, each of "
+        "probability at most min(b_l, b_m, 1) <= (b_l b_m)^(1/3), whose mean is exp(-nu/3).",
     ),
     "best_elementwise": (
         "Best elementwise activation at strong signal, spiked task",
@@ -357,7 +357,7 @@ LAWS: dict[str, tuple[str, Callable[[Chain], Any], tuple[Quantity, ...], str]] =
     ),
 }
 
-#: Statements of the paper at population level; their verdicts are computed in ``theorykit.single_location.claims``.
+#: Statements of the paper at population level; their verdicts: ``theorykit.single_location.claims``.
 CLAIMS = tuple(
     Claim(name, statement, f"{PAPER}, results at population level")
     for name, statement in {
