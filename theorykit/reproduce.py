@@ -52,7 +52,7 @@ MAX = Comparison(
     name="max",
     title="Max single-location regression",
     task=slr.Max(nu=0.0, length=2),
-    nu=(0.0, 1.0, 2.0, 4.0, 8.0, math.inf),
+    nu=(0.5, 1.0, 2.0, 4.0, math.inf),
     lengths={"L = 2": 2, "L = 3": 3, "L = 10": 10, "L = 1, 2 or 3": {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}},
 )
 

@@ -3,7 +3,8 @@
 A plan (see :mod:`theorykit.codegen.program`) evaluates tables on given grids. This module chooses the grids:
 it finds where each variable matters (``locate``), evaluates, and refines every variable by itself until the
 observables stop to change. The error of a result is the sum of the changes under refinement of each variable,
-plus a rounding floor that is propagated through the observables. All decisions depend on the arguments only.
+of what the roughness of the outermost integrands does to the observables, and of a rounding floor. All decisions
+depend on the arguments only.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import numpy as np
 
 from theorykit.errors import ConvergenceError
 from theorykit.numerics.grids import (
+    ORDER,
     Grid,
     Interval,
     gaussian_grid,
     half_line_grid,
     truncated_grid,
 )
+from theorykit.numerics.smoothness import lattice_roughness, panel_roughness
 
 __all__ = ["Options", "QuadraturePlan", "Result", "coarser", "evaluate_on", "integrate", "locate"]
 
@@ -51,7 +54,7 @@ class Options:
     rtol: float = 2e-14
     accept: float = 1e-6
     atol: float = 1e-300
-    max_rounds: int = 9
+    max_rounds: int = 14
     max_points: float = 4e8
 
 
@@ -67,8 +70,10 @@ class Result:
 
 PANEL, STEP = 1.0, 0.25  # first panel width of a Gaussian variable, first step of s = log t
 MOST_STEP = 2.0
-REFINEMENT = 1.5
-NEGLIGIBLE = 1e-18
+REFINEMENT = 1.5  # of one variable, to see what it changes
+GROWTH = 1.6  # of a variable that changes too much
+REACHES = (38.0, 34.0, 31.0, 28.0, 25.0, 22.0, 19.0, 16.0, 13.0)  # of the Gaussian variables
+NEGLIGIBLE, DECAYED = 1e-18, 1e-15
 ROUNDING = 2e-15
 
 
@@ -76,7 +81,7 @@ def make_grids(
     plan: QuadraturePlan,
     parameters: np.ndarray,
     intervals: Intervals,
-    order: int = 16,
+    order: int = ORDER,
     base: Mapping[str, Grid] | None = None,
     changed: frozenset[str] = frozenset(),
 ) -> dict[str, Grid]:
@@ -148,7 +153,7 @@ class _Evaluation:
         reduced = stage["reduced"]
         if reduced and self.grids[reduced].panels is not None:
             *dims, outer = stage["dims"]
-            return int(np.prod([sizes[v] for v in dims])) * (sizes[reduced] + 16 * sizes[outer])
+            return int(np.prod([sizes[v] for v in dims])) * (sizes[reduced] + ORDER * sizes[outer])
         return int(np.prod([sizes[v] for v in [*stage["dims"], *([reduced] if reduced else [])]]))
 
     def roots(self) -> list[tuple[str, np.ndarray]]:
@@ -170,6 +175,17 @@ class _Evaluation:
             np.concatenate([np.sum(np.abs(p), axis=1) for p in parts]),
         )
 
+    def roughness(self) -> list[tuple[str, float]]:
+        """(variable, error that the integrand shows on its own grid) of every integral."""
+        found: list[tuple[str, float]] = []
+        for variable, weighted in self.roots():
+            if self.grids[variable].edges is None:
+                rough = lattice_roughness(weighted)
+            else:
+                rough = panel_roughness(weighted, ORDER)
+            found += [(variable, float(r)) for r in rough]
+        return found
+
     def is_finite(self) -> bool:
         return all(bool(np.all(np.isfinite(t))) for t in self.tables)
 
@@ -181,12 +197,13 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
     """Intervals outside of which no variable contributes, with the first panel widths and steps.
 
     Every variable starts from the range that double precision can represent and is cut, in two passes, to where
-    its part of the tables (weighted by the importance of the outer variables) is above 1e-18.
+    its part of the tables (weighted by the importance of the outer variables) is above 1e-18. Where the integrand
+    overflows, the range of the Gaussian variables shrinks; what is left must still reach down to 1e-15.
     """
     last_error = "nothing evaluated"
     half_lines = sum(v["measure"] == "half_line" for v in plan.layout["variables"])
     span = 700.0 if half_lines == 1 else 360.0  # of log t; several half-lines multiply the cost
-    for reach in (38.0, 26.0, 18.0, 13.0):
+    for reach in REACHES:
         try:
             coarse = {
                 v["name"]: Interval(-span, span, 8.0)
@@ -198,8 +215,7 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
         except FloatingPointError as error:
             last_error = str(error)
     raise ConvergenceError(
-        f"{plan.layout['name']}: {last_error} at {_named(plan, parameters)}; the integrand overflows or vanishes "
-        "everywhere: choose less extreme parameters",
+        f"{plan.layout['name']}: {last_error} at {_named(plan, parameters)}; choose less extreme parameters",
         last=parameters,
         residual=float("inf"),
         steps=0,
@@ -209,7 +225,7 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
 
 def _trim_twice(plan: QuadraturePlan, parameters: np.ndarray, coarse: Intervals) -> dict[str, Interval]:
     measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
-    first = _trim(plan, parameters, coarse, order=4)
+    first = _trim(plan, parameters, coarse, order=4, whole_range=True)
     finer = {n: Interval(i.low, i.high, 2.0 if measures[n] == "half_line" else 1.0) for n, i in first.items()}
     second = _trim(plan, parameters, finer, order=8)
     return {n: _first_resolution(i, measures[n]) for n, i in second.items()}
@@ -223,12 +239,16 @@ def _first_resolution(interval: Interval, measure: str) -> Interval:
     return Interval(interval.low, interval.high, STEP * 2.0 ** math.floor(math.log2(step / STEP)))
 
 
-def _trim(plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, order: int) -> dict[str, Interval]:
+def _trim(
+    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, order: int, whole_range: bool = False
+) -> dict[str, Interval]:
     """Cut the root variables to where their integrands live, then the others on what is left of those."""
     kept = dict(intervals)
     whole = _Evaluation(plan, parameters, make_grids(plan, parameters, kept, order))
     importance = _root_importance(whole)
     for variable, profile in importance.items():
+        if whole_range:
+            _require_decay(variable, whole.grids[variable].nodes, profile)
         kept[variable] = _cut(whole.grids[variable].nodes, profile, intervals[variable])
     inner = [v["name"] for v in plan.layout["variables"] if _is_reduced(plan, v["name"])]
     if not inner:
@@ -238,8 +258,17 @@ def _trim(plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, or
     for name in inner:  # outer variables come before those inside them
         profile = _reduced_profile(evaluation, name, importance, order)
         importance[name] = np.maximum(importance.get(name, 0.0), profile)
+        if whole_range:
+            _require_decay(name, evaluation.grids[name].nodes, profile)
         kept[name] = _cut(evaluation.grids[name].nodes, importance[name], intervals[name])
     return kept
+
+
+def _require_decay(name: str, nodes: np.ndarray, profile: np.ndarray) -> None:
+    """What lies beyond the ends of the range cannot be evaluated, and must not matter."""
+    for end in (0, -1):
+        if profile[end] > DECAYED:
+            raise FloatingPointError(f"the integrand has not decayed at {name} = {nodes[end]:.4g}")
 
 
 def _root_importance(evaluation: _Evaluation) -> dict[str, np.ndarray]:
@@ -357,6 +386,19 @@ def _observe(evaluation: _Evaluation) -> tuple[np.ndarray, np.ndarray]:
     return values, floor
 
 
+def _rough_changes(evaluation: _Evaluation, values: np.ndarray) -> dict[str, np.ndarray]:
+    """How far the roughness of the root integrands in a variable moves the observables."""
+    integrals, _ = evaluation.integrals()
+    changes: dict[str, np.ndarray] = {}
+    for k, (variable, rough) in enumerate(evaluation.roughness()):
+        if rough > 0:
+            moved = integrals.copy()
+            moved[k] += rough
+            change = np.abs(evaluation.plan.observables(evaluation.parameters, moved) - values)
+            changes[variable] = changes.get(variable, 0.0) + change
+    return changes
+
+
 def integrate(
     plan: QuadraturePlan,
     parameters: np.ndarray,
@@ -377,19 +419,19 @@ def integrate(
     for _ in range(options.max_rounds):
         base = _Evaluation(plan, parameters, make_grids(plan, parameters, current))
         values, floor = _observe(base)
-        count, changes = base.evaluations, []
+        count, changes, rough = base.evaluations, [], _rough_changes(base, values)
         for name in names:
             finer, more = _with_finer(base, current, name)
-            changes.append(np.abs(finer - values))
+            changes.append(np.abs(finer - values) + rough.get(name, 0.0))
             count += more
         total += count
         errors = np.sum(changes, axis=0) + floor if changes else floor
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
         slow = [n for n, c in zip(names, changes, strict=True) if np.any(c > target / len(names))]
-        if not slow or base.evaluations * 2.0 ** len(slow) > options.max_points:
+        if not slow or base.evaluations * GROWTH ** len(slow) > options.max_points:
             break
         for name in slow:
-            current = _refined(plan, current, name, 2.0)
+            current = _refined(plan, current, name, GROWTH)
     return _checked(plan, parameters, values, errors, current, total, options)
 
 

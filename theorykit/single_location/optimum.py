@@ -27,7 +27,7 @@ __all__ = ["find_optimum"]
 _SCAN = (0.1, 0.3, 1.0, 3.0)
 _FAR = (10.0, 25.0)  # probed while the risk still falls at the end of the scan
 _LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
-_SEARCH, _SMOOTH = 1e-6, 1e-10  # accuracy of the grids during the search, and of the final parabola
+_SEARCH, _SMOOTH = 1e-4, 1e-10  # accuracy of the grids during the search, and of the final parabola
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the parabola does the rest
 _POLISH = 1e-4  # relative step of the final parabola
 _ORTHOGONAL = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
@@ -99,11 +99,13 @@ class _Search:
         return self._described(m_k)
 
     def _described(self, m_k: float) -> Optimum:
-        m_k, grids = self._polished(m_k)
+        m_k, grids, curvature = self._polished(m_k)
         self._require_alignment(m_k, self._quick(m_k, grids), grids)
         m_v, value = self.aligned.best_value(m_k, m_k * m_k, grids)
         key = Estimate(m_k, _KEY_ERROR * abs(m_k))
         m_v = Estimate(float(m_v), m_v.error + self._value_error(m_k, grids))
+        # an error of m_k raises the risk by half the curvature times its square
+        value = Estimate(float(value), value.error + 0.5 * curvature * (_KEY_ERROR / _POLISH) ** 2)
         return Optimum(
             value,
             key,
@@ -165,8 +167,9 @@ class _Search:
                 return self._between(m_k / 30, m_k * 10, grids)
         return 0.0
 
-    def _polished(self, m_k: float) -> tuple[float, Grids]:
-        """Vertex of a parabola through three values on one fine grid: m_k to about 1e-8."""
+    def _polished(self, m_k: float) -> tuple[float, Grids, float]:
+        """Vertex of a parabola through three values on one fine grid: (m_k to about 1e-8, grids, curvature)."""
+        curvature = 0.0
         grids = self.aligned.grids(m_k, m_k * m_k, _SMOOTH)
         for _ in range(3 if m_k != 0 else 0):
             step = _POLISH * m_k
@@ -178,7 +181,7 @@ class _Search:
             m_k += shift * step
             if abs(shift) < 1e-2:
                 break
-        return m_k, grids
+        return m_k, grids, max(curvature, 0.0)
 
     def _value_error(self, m_k: float, grids: Grids) -> float:
         """How far the best v moves with m_k inside its error."""
