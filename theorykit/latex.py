@@ -55,16 +55,21 @@ def fragment_of(subject: Any) -> str:
         writer = _Writer(subject, slug(subject.name))
         return "\n\n".join([*writer.symbols(), *writer.results({}), *writer.limits({})]) + "\n"
     if isinstance(getattr(subject, "derivations", None), Mapping):
-        return "\n".join(derivation_latex(make()) for make in subject.derivations.values())
+        return "\n".join(derivation_latex(make(), name) for name, make in subject.derivations.items())
     raise TypeError(f"a Derivation, Equations or Theory is expected, got {type(subject).__name__}")
 
 
-def derivation_latex(derivation: Derivation) -> str:
-    """A derivation as the body of a LaTeX document: symbols, definitions, steps, equations, known values."""
-    writer = _Writer(derivation.equations, slug(derivation.name))
+def derivation_latex(derivation: Derivation, name: str | None = None) -> str:
+    """A derivation as the body of a LaTeX document: symbols, definitions, steps, equations, known values.
+
+    ``name`` is what it is called where derivations of one name differ by options; labels begin with it.
+    """
+    name = derivation.name if name is None else name
+    writer = _Writer(derivation.equations, slug(name))
     names = {str(d.symbol): d.symbol for d in derivation.definitions}
     parts = [rf"\section{{{escaped(derivation.title)}}}"]
-    parts += [escaped(text) for text in (f"Source: {derivation.source}", derivation.notes) if text.strip()]
+    remarks = (f"Name: {name}", f"Source: {derivation.source}", derivation.notes)
+    parts += [escaped(text) for text in remarks if text.strip()]
     parts += writer.symbols()
     parts += writer.definitions(derivation)
     parts += writer.steps(derivation)

@@ -21,6 +21,7 @@ from theorykit._latex.printer import MathPrinter
 from theorykit._latex.text import escaped, slug
 from theorykit._latex.width import visual_width
 from theorykit.derivations.ledger import Definition, Derivation, Equations, Quantity, Step, proved
+from theorykit.derivations.minimum import AtMinimum, minimum
 from theorykit.derivations.nodes import (
     DistinctSum,
     Expectation,
@@ -33,6 +34,7 @@ from theorykit.derivations.nodes import (
     normal_cdf,
     owens_t,
 )
+from theorykit.theory import Theory
 
 ROOT = Path(__file__).resolve().parents[2]
 X, Y = sp.symbols("x y", real=True)
@@ -64,6 +66,7 @@ ZOO = {
     "deep": DEEP,
     "wide_product": sp.Mul(*[sp.sin(A + i) ** i + sp.cos(B * i) for i in range(1, 9)]),
     "wide_exponent": sp.exp(-LONG) / (1 + A),
+    "minimum": minimum(LONG**2 + (A - B) ** 2, [A, B]) + AtMinimum(A, LONG**2 + B, [A, B]),
     "negative_sums": -DistinctSum(W(CHI[ELL]), ELL, 1, LENGTH) * (LONG + 1) - LONG * B,
 }
 
@@ -126,6 +129,13 @@ def test_every_equation_has_one_label_and_every_reference_an_equation():
     for body in ALIGN.findall(tex):
         assert body.count(r"\label") == 1
         assert body.count(r"\\" + "\n") == body.count(r"\notag")
+
+
+def test_derivations_that_differ_by_options_have_labels_of_their_own():
+    twice = Theory("twice", "Twice", {"growth[quick]": make_growth, "growth[slow]": make_growth})
+    labels = re.findall(r"\\label\{([^}]*)\}", theory.latex(twice))
+    assert len(labels) == len(set(labels)) == 2 * len(ALIGN.findall(theory.latex(make_growth())))
+    assert "eq:growth-slow:step-tilt" in labels
 
 
 def test_steps_state_reason_assumptions_premises_and_check():
@@ -266,6 +276,49 @@ def test_breaking_lines_keeps_the_formula(name):
 )
 def test_brackets_stand_where_they_are_needed(expression, tex):
     assert MathPrinter().print(expression) == tex
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        -A / 2,
+        2 * A / 3,
+        -3 * A**2 / (5 * B),
+        1 / sp.sqrt(A),
+        -1 / A**2,
+        A / (B * (A + 1) ** 3),
+        3 * 2**A,
+        sp.sqrt(2) * A / 2,
+        -(A + B) * X,
+        (A + 1) * (B + 1),
+        A**-LENGTH * B,
+        sp.exp(-A) / B,
+        -sp.Float("0.5") * A,
+        X - (A + B) / 2,
+        sp.sin(A) ** 2 / sp.cos(B),
+    ],
+    ids=str,
+)
+def test_products_print_like_sympy_where_no_fraction_is_long(expression):
+    assert MathPrinter().print(expression) == sp.latex(expression)
+
+
+def test_what_makes_a_fraction_long_stands_behind_it():
+    printer = MathPrinter()
+    product = sp.sin(A) * sp.cos(B) * sp.tan(X) / A
+    assert printer.print(product) == (
+        r"\frac{1}{a} \sin{\left(a \right)} \cos{\left(b \right)} \tan{\left(x \right)}"
+    )
+
+
+def test_printing_does_not_simplify(monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("simplify was called")
+
+    monkeypatch.setattr(sp.Basic, "simplify", refuse)
+    monkeypatch.setattr(sp, "simplify", refuse)
+    power = TokenPower(Expectation(sp.exp(-T * sp.exp(A * X)), [X]), LENGTH - 2)
+    assert MathPrinter().print(power * (1 - A) ** (LENGTH * (A - 1) / B) / T).startswith(r"\frac{1}{t}")
 
 
 def test_two_sums_over_tokens_do_not_swallow_each_other():

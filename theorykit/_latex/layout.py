@@ -11,7 +11,7 @@ import re
 
 import sympy as sp
 
-from theorykit._latex.printer import HOLE, Hole, MathPrinter
+from theorykit._latex.printer import HOLE, Hole, MathPrinter, is_denominator
 from theorykit._latex.width import visual_width
 from theorykit.derivations.nodes import Node
 
@@ -19,7 +19,7 @@ __all__ = ["Line", "aligned_rows", "broken"]
 
 Line = tuple[int, str]
 
-ROOM = 72.0
+ROOM = 66.0
 _INDENT = 3.0
 _FENCES = re.compile(r"\\left(?![A-Za-z])|\\right(?![A-Za-z])")
 
@@ -70,7 +70,7 @@ def _broken_sum(expression: sp.Add, printer: MathPrinter, room: float, depth: in
 def _broken_product(expression: sp.Mul, printer: MathPrinter, room: float, depth: int) -> list[Line]:
     """As many factors to a line as fit; wide factors come last, each broken where it must be."""
     factors = expression.as_ordered_factors()
-    wide = [f for f in factors if visual_width(printer.print(f)) > room / 3 and not _is_denominator(f)]
+    wide = [f for f in factors if visual_width(printer.print(f)) > room / 3 and not is_denominator(f)]
     narrow = _packed([f for f in factors if f not in wide], printer, room, depth)
     lines = narrow or [(depth, "")]
     for position, factor in enumerate(wide):
@@ -90,8 +90,8 @@ def _broken_product(expression: sp.Mul, printer: MathPrinter, room: float, depth
 
 def _packed(factors: list[sp.Expr], printer: MathPrinter, room: float, depth: int) -> list[Line]:
     """Narrow factors on as few lines as they need; denominators stand with the first of them."""
-    groups: list[list[sp.Expr]] = [[f for f in factors if _is_denominator(f)]]
-    for factor in (f for f in factors if not _is_denominator(f)):
+    groups: list[list[sp.Expr]] = [[f for f in factors if is_denominator(f)]]
+    for factor in (f for f in factors if not is_denominator(f)):
         if visual_width(printer.print(sp.Mul(*groups[-1], factor))) <= room:
             groups[-1].append(factor)
         else:
@@ -105,23 +105,22 @@ def _packed(factors: list[sp.Expr], printer: MathPrinter, room: float, depth: in
     return lines
 
 
-def _is_denominator(factor: sp.Expr) -> bool:
-    return isinstance(factor, sp.Pow) and bool(factor.exp.could_extract_minus_sign())
-
-
 def _broken_inside(expression: sp.Expr, printer: MathPrinter, room: float, depth: int) -> list[Line]:
     """The widest argument of a node, a power or a function on lines of its own; none where that cannot be."""
-    position = 0
-    if not expression.args or (not isinstance(expression, Node) and len(expression.args) > 2):
-        return []
-    inner = expression.args[position]
-    hole = Hole(*(expression.bound_symbols if isinstance(expression, Node) else ()))
-    tex = printer.print(expression.func(hole, *expression.args[1:]))
-    if tex.count(HOLE) != 1 or not isinstance(inner, sp.Expr):
-        return []
-    head, tail = tex.split(HOLE)
-    if _depth_of_braces(head):
-        return []  # inside a fraction, a root or an exponent: no place to break a line
+    arguments = [a for a in expression.args if isinstance(a, sp.Expr)]
+    for inner in sorted(arguments, key=lambda a: visual_width(printer.print(a)), reverse=True):
+        hole = Hole(*(expression.bound_symbols if isinstance(expression, Node) else ()))
+        tex = printer.print(expression.func(*[hole if a == inner else a for a in expression.args]))
+        head, *tails = tex.split(HOLE)
+        if len(tails) == 1 and not _depth_of_braces(head):
+            return _around(head, tails[0], inner, printer, room, depth)
+    return []  # all inside fractions, roots or exponents: no place to break a line
+
+
+def _around(
+    head: str, tail: str, inner: sp.Expr, printer: MathPrinter, room: float, depth: int
+) -> list[Line]:
+    """Lines of ``inner`` with what is printed before and after it."""
     lines = broken(inner, printer, room - _INDENT, depth + 1)
     size = _size_around(lines)
     head, tail = _stretched(head, rf"\{size}l"), _stretched(tail, rf"\{size}r")

@@ -14,7 +14,7 @@ from theorykit._latex.width import visual_width
 from theorykit.derivations.ledger import Quantity
 from theorykit.derivations.nodes import DistinctSum, HalfLine, Node, TruncatedExpectation
 
-__all__ = ["HOLE", "Hole", "MathPrinter"]
+__all__ = ["HOLE", "Hole", "MathPrinter", "is_denominator"]
 
 HOLE = "\x00"
 _LONGEST_EXPONENT = 16
@@ -35,10 +35,11 @@ class MathPrinter(LatexPrinter):
     """
 
     def __init__(self, quantities: Iterable[Quantity] = ()) -> None:
-        super().__init__({"long_frac_ratio": 2})
+        super().__init__()
         quantities = list(quantities)
         self._by_symbol = {q.symbol: q.latex for q in quantities}
         self._by_name = {q.name: q.latex for q in quantities}
+        self._known: dict[sp.Expr, str] = {}
 
     def named(self, name: str) -> str:
         """LaTeX of the symbol called ``name``, declared or not."""
@@ -62,7 +63,11 @@ class MathPrinter(LatexPrinter):
     def _print(self, expr: Any, **kwargs: Any) -> str:
         if isinstance(expr, DistinctSum):  # bare: what surrounds it knows whether brackets are needed
             return expr._latex(self).removeprefix(r"\left(").removesuffix(r"\right)")
-        return str(super()._print(expr, **kwargs))
+        if not isinstance(expr, sp.Expr) or kwargs:
+            return str(super()._print(expr, **kwargs))
+        if expr not in self._known:  # long formulas are printed again and again while lines are tried out
+            self._known[expr] = str(super()._print(expr))
+        return self._known[expr]
 
     def _needs_mul_brackets(self, expr: sp.Expr, first: bool = False, last: bool = False) -> bool:
         is_open = isinstance(expr, HalfLine | TruncatedExpectation | DistinctSum)
@@ -100,14 +105,62 @@ class MathPrinter(LatexPrinter):
         )
         return last is not None and self._print(expression).endswith(self._print(last))
 
-    def _print_Mul(self, expr: sp.Mul) -> str:
+    def _print_Mul(self, expr: sp.Expr) -> str:
+        """A product. SymPy's own method asks whether exponents are constant, and simplifies to find out."""
         if any(isinstance(a, sp.Mul) for a in expr.args):  # products of products, kept apart by who made them
             return self._print(sp.Mul(*[f for a in expr.args for f in sp.Mul.make_args(a)]))
-        return str(super()._print_Mul(expr))
+        upper: list[sp.Expr] = []
+        lower: list[sp.Expr] = []
+        number = sp.Integer(1)
+        for factor in expr.as_ordered_factors():
+            if factor.is_Rational:
+                number *= factor
+            elif is_denominator(factor):
+                lower.append(sp.Pow(factor.base, -factor.exp))
+            else:
+                upper.append(factor)
+        if abs(number.p) != 1:
+            upper.insert(0, sp.Integer(abs(number.p)))
+        if number.q != 1:
+            lower.insert(0, sp.Integer(number.q))
+        return ("- " if number < 0 else "") + self._quotient(upper, lower)
+
+    def _quotient(self, upper: list[sp.Expr], lower: list[sp.Expr]) -> str:
+        """A fraction; what makes it more than twice as wide as its denominator stands behind it."""
+        if not lower:
+            return self._product(upper)
+        below = self._product(lower)
+        room = 2 * max(visual_width(below), 2.0)
+        if visual_width(self._product(upper)) <= room:
+            return rf"\frac{{{self._product(upper)}}}{{{below}}}"
+        inside: list[sp.Expr] = []
+        outside: list[sp.Expr] = []
+        for factor in upper:
+            is_short = visual_width(self._product([*inside, factor])) <= room
+            (inside if is_short and not outside else outside).append(factor)
+        return rf"\frac{{{self._product(inside)}}}{{{below}}} {self._product(outside, first=False)}"
+
+    def _product(self, factors: list[sp.Expr], first: bool = True) -> str:
+        """Factors side by side, in brackets where they need them, with a dot between numbers."""
+        text = "" if factors or not first else "1"
+        for position, factor in enumerate(factors):
+            is_first, is_last = first and position == 0, position == len(factors) - 1
+            body = self._print(factor)
+            alone = is_first and is_last
+            if not alone and self._needs_mul_brackets(factor, first=is_first, last=is_last):
+                body = rf"\left({body}\right)"
+            dot = r"\cdot " if re.search(r"\d[} ]*$", text) and re.match(r"\d|\\frac\{\d", body) else ""
+            text += (" " if text else "") + dot + body
+        return text
 
     def print(self, expression: Any) -> str:
         """An expression on one line."""
         return str(self.doprint(expression))
+
+
+def is_denominator(factor: sp.Expr) -> bool:
+    """Whether a factor is printed below the line of a fraction."""
+    return isinstance(factor, sp.Pow) and bool(factor.exp.is_Rational and factor.exp.is_negative)
 
 
 def _spelled(name: str) -> str:

@@ -121,7 +121,7 @@ def _character(character: str, text: str) -> str:
     script = re.fullmatch(r"(SUPERSCRIPT|SUBSCRIPT) (.*)", name)
     if script and (inner := unicodedata.normalize("NFKC", character).replace("−", "-")).isascii():
         return f"${'^' if script[1] == 'SUPERSCRIPT' else '_'}{{{inner}}}$"
-    base, *marks = unicodedata.normalize("NFD", character)
+    base, *marks = list(unicodedata.normalize("NFD", character))
     if marks and base.isascii() and all(mark in _ACCENTS for mark in marks):
         for mark in marks:
             base = rf"\{_ACCENTS[mark]}{{{base}}}"
@@ -129,13 +129,21 @@ def _character(character: str, text: str) -> str:
     raise ValueError(f"LaTeX text cannot hold {character!r} (U+{ord(character):04X} {name}) in {text!r}")
 
 
-_LIKE_LATIN = dict(
-    zip(
-        "alpha beta epsilon zeta eta iota kappa mu nu omicron rho tau chi".split(),
-        "ABEZHIKMNOPTX",
-        strict=True,
-    )
-)
+_LIKE_LATIN = {
+    "alpha": "A",
+    "beta": "B",
+    "epsilon": "E",
+    "zeta": "Z",
+    "eta": "H",
+    "iota": "I",
+    "kappa": "K",
+    "mu": "M",
+    "nu": "N",
+    "omicron": "O",
+    "rho": "P",
+    "tau": "T",
+    "chi": "X",
+}
 
 
 def _greek(name: str, is_capital: bool) -> str:

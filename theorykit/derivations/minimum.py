@@ -69,7 +69,8 @@ class AtMinimum(sp.Expr):
         if self.quantity == self.objective:
             body = rf"\min_{{{names}}} {inner}"
         else:
-            body = rf"\left[{printer._print(self.quantity)}\right]_{{\arg\min_{{{names}}} {inner}}}"
+            place = rf"\ \text{{at}}\ \arg\min_{{{names}}} {inner}"
+            body = rf"\left[{printer._print(self.quantity)}\right]{place}"
         return body if exp is None else rf"\left({body}\right)^{{{exp}}}"
 
 
