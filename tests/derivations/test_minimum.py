@@ -35,7 +35,7 @@ def test_latex_says_what_is_minimized():
     assert r"\arg\min_{u}" in sp.latex(AtMinimum(U, U**2 + A, (U,)))
 
 
-# two minima, the lower one at u = v = a/2, where the objective is a^2/2
+# least at u = v = a/2, where it is a^2/2
 HILLY = (U - A / 2) ** 4 + 3 * (U - A / 2) ** 2 + 2 * (V - A / 2) ** 2 * sp.cosh(U) + A**2 / 2
 
 
