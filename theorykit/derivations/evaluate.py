@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import mpmath
@@ -35,7 +37,7 @@ from theorykit.derivations.nodes import (
 )
 from theorykit.errors import DerivationError
 
-__all__ = ["evaluate", "evaluate_tensor"]
+__all__ = ["evaluate", "evaluate_all", "evaluate_tensor"]
 
 _KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
 
@@ -151,13 +153,16 @@ class _Precise:
         return self._trapezoid(density_times, mpmath.mpf(0), mpmath.mpf("0.5"))
 
     def _half_line(self, node: HalfLine, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
-        def in_log_variable(s: mpmath.mpf) -> mpmath.mpf:
-            t = mpmath.exp(s)
-            return t * self.value(node.integrand, {**environment, node.variable: t})
-
-        scan = [(abs(in_log_variable(mpmath.mpf(s))), s) for s in range(-120, 121, 4)]
+        with mpmath.workdps(8):
+            rough = _Precise(2, self.rule)
+            scan = [(abs(rough.in_log(node, environment, mpmath.mpf(s))), s) for s in range(-120, 121, 5)]
         peak = max(scan, key=lambda pair: pair[0])[1]
-        return self._trapezoid(in_log_variable, mpmath.mpf(peak), mpmath.mpf("0.5"))
+        return self._trapezoid(lambda s: self.in_log(node, environment, s), mpmath.mpf(peak), mpmath.mpf("0.5"))
+
+    def in_log(self, node: HalfLine, environment: Mapping[sp.Symbol, Any], s: mpmath.mpf) -> mpmath.mpf:
+        """The integrand of a half-line integral over s = log t."""
+        t = mpmath.exp(s)
+        return t * self.value(node.integrand, {**environment, node.variable: t})
 
     def _truncated(self, node: TruncatedExpectation, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
         upper = self.value(node.upper, environment)
@@ -208,22 +213,43 @@ def _lookup(symbol: sp.Symbol, environment: Mapping[sp.Symbol, Any]) -> Any:
         raise DerivationError(f"no value for {symbol}; known: {sorted(map(str, environment))}") from None
 
 
-def _kinks(integrand: sp.Expr, variable: sp.Symbol, environment: Mapping[sp.Symbol, Any]) -> list[mpmath.mpf]:
-    """Where the integrand is not smooth in the variable: roots of the arguments of abs, max, sign."""
+def _kinks(
+    integrand: sp.Expr, variable: sp.Symbol, environment: Mapping[sp.Symbol, Any]
+) -> list[mpmath.mpf]:
+    """Where the integrand is not smooth in the variable: roots of the arguments of abs, max, sign.
+
+    A switch that also depends on an inner variable is smoothed by the inner average and left out.
+    """
     found: list[mpmath.mpf] = []
     for atom in integrand.atoms(*_KINKED):
-        if variable not in atom.free_symbols:
-            continue
         for switch in _switches(atom):
-            plain = switch.xreplace({s: sp.sympify(environment[s]) for s in switch.free_symbols - {variable}})
-            found.extend(mpmath.mpf(sp.N(r, 50)) for r in sp.real_roots(sp.nsimplify(plain), variable))
+            if variable in switch.free_symbols and switch.free_symbols <= {variable, *environment}:
+                symbols = sorted(switch.free_symbols - {variable}, key=str)
+                function = sp.lambdify([variable, *symbols], switch, modules=[_MP_FUNCTIONS, "mpmath"])
+                found += _roots(lambda x, f=function, s=symbols: f(x, *[environment[k] for k in s]))
+    return found
+
+
+def _roots(function: Callable[[mpmath.mpf], mpmath.mpf]) -> list[mpmath.mpf]:
+    """Sign changes on [-20, 20], by a scan and bisection to the working precision."""
+    found: list[mpmath.mpf] = []
+    grid = [mpmath.mpf(k) / 16 + mpmath.mpf(1) / 971 for k in range(-320, 321)]
+    values = [function(x) for x in grid]
+    for low, high, before, after in zip(grid, grid[1:], values, values[1:], strict=False):
+        if before * after < 0:
+            for _ in range(int(3.4 * mpmath.mp.dps) + 8):
+                middle = (low + high) / 2
+                if before * function(middle) <= 0:
+                    high = middle
+                else:
+                    low = middle
+            found.append((low + high) / 2)
     return found
 
 
 def _switches(atom: sp.Expr) -> list[sp.Expr]:
     if isinstance(atom, sp.Max | sp.Min):
-        first = atom.args[0]
-        return [first - other for other in atom.args[1:]]
+        return [first - second for first, second in combinations(atom.args, 2)]
     if isinstance(atom, sp.Piecewise):
         return [c.lhs - c.rhs for _, c in atom.args if isinstance(c, sp.core.relational.Relational)]
     return [atom.args[0]]
@@ -246,13 +272,30 @@ def evaluate(
     DerivationError
         a symbol has no value, or the quadrature does not reach the digits.
     """
+    return evaluate_all({"value": sp.sympify(expression)}, values, digits, rule)["value"]
+
+
+def evaluate_all(
+    expressions: Mapping[str, sp.Expr], values: Mapping[Any, Any], digits: int = 40, rule: str = "trapezoid"
+) -> dict[str, mpmath.mpf]:
+    """Several expressions at one point; averages that they share are computed once."""
     with mpmath.workdps(digits + 10):
-        environment = _environment(
-            expression, values, lambda v: mpmath.mpf(v) if not hasattr(v, "p") else mpmath.mpf(v.p) / v.q
-        )
-        result = _Precise(digits, rule).value(sp.sympify(expression), environment)
+        state = _Precise(digits, rule)
+        found = {
+            name: state.value(expression, _environment(expression, values, _mp_number))
+            for name, expression in expressions.items()
+        }
     with mpmath.workdps(digits):
-        return +result
+        return {name: +mpmath.mpf(value) for name, value in found.items()}
+
+
+def _mp_number(value: Any) -> mpmath.mpf:
+    if hasattr(value, "p") and hasattr(value, "q"):
+        return mpmath.mpf(value.p) / value.q
+    if isinstance(value, str) and "/" in value:
+        numerator, denominator = value.split("/")
+        return mpmath.mpf(numerator) / mpmath.mpf(denominator)
+    return mpmath.mpf(value)
 
 
 def _environment(
@@ -275,6 +318,7 @@ class _Tensor:
 
     rule: str
     refinement: float
+    reach: float = 1.0
     known: dict[tuple, np.ndarray] = field(default_factory=dict, compare=False)
 
     def value(self, expression: sp.Expr, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
@@ -361,6 +405,7 @@ class _Tensor:
         return np.tensordot(weights, values, axes=(0, 0))
 
     def _gaussian(self, count: int, reach: float = 11.0) -> tuple[np.ndarray, np.ndarray]:
+        reach *= self.reach
         x, w = self._axis(-reach, reach, count)
         return x, w * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
@@ -395,7 +440,8 @@ class _Tensor:
         axes = [*fields, *[s for s in node.shared if s in integrand.free_symbols]]
         plain = {a: sp.Symbol(f"_field_{i}") for i, a in enumerate(axes)}
         integrand = integrand.xreplace(plain)
-        rough = [a for a in axes if not integrand.is_polynomial(plain[a])]
+        ranked = {first[i] for i in range(1, length + 1)} if first is not None else set()
+        rough = [a for a in axes if a in ranked or not integrand.is_polynomial(plain[a])]
         count = {0: 1, 1: 500, 2: 260, 3: 130, 4: 72, 5: 36}.get(len(rough), 22)
         grids, roots = {}, [first[i] for i in range(1, length + 1)] if first is not None else []
         for axis in axes:
@@ -413,7 +459,7 @@ class _Tensor:
     ) -> np.ndarray:
         """The same average at every value of the outer variables it depends on."""
         arrays = np.broadcast_arrays(*[environment[k] for k in swept])
-        inside = _Tensor(self.rule, 0.5 * self.refinement)
+        inside = _Tensor(self.rule, 0.5 * self.refinement, self.reach)
         points = zip(*[a.ravel() for a in arrays], strict=True)
         values = [inside._tokens(node, {**environment, **dict(zip(swept, p, strict=True))}) for p in points]
         return np.asarray(values, dtype=float).reshape(arrays[0].shape)
@@ -477,14 +523,14 @@ def _largest_family(expression: sp.Expr) -> sp.IndexedBase | None:
 def evaluate_tensor(
     expression: sp.Expr, values: Mapping[Any, Any], rule: str = "trapezoid"
 ) -> tuple[float, float]:
-    """Brute-force value of an expression in double precision, with the difference to a coarser grid.
+    """Brute-force value of an expression in double precision, with the difference to a coarser, shorter grid.
 
     Averages over tokens need an integer length and at most about five non-polynomial fields.
     """
-    environment = _environment(expression, values, float)
+    environment = _environment(expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v))
     expression = sp.sympify(expression)
     fine = float(_Tensor(rule, 1.0).value(expression, environment, 0))
-    coarse = float(_Tensor(rule, 0.8).value(expression, environment, 0))
+    coarse = float(_Tensor(rule, 0.8, 0.88).value(expression, environment, 0))
     if not (math.isfinite(fine) and math.isfinite(coarse)):
         raise DerivationError(f"brute-force evaluation is not finite at {dict(values)}")
     return fine, abs(fine - coarse)

@@ -33,7 +33,7 @@ from theorykit.errors import DerivationError
 
 __all__ = ["INDICES", "expand_token_sums", "factorize_tokens", "integrate_family", "laplace_denominators"]
 
-INDICES = sp.symbols("l m n o", integer=True, positive=True)
+INDICES = sp.symbols("l m n o i j h g", integer=True, positive=True)
 
 
 def expand_token_sums(expression: sp.Expr, split: bool = False) -> sp.Expr:
@@ -350,40 +350,42 @@ def integrate_family(node: TokenExpectation, families: tuple[sp.IndexedBase, ...
 
 
 def _contract(term: sp.Expr, families: tuple[sp.IndexedBase, ...], shared: sp.Tuple) -> sp.Expr:
-    result = sp.Integer(1)
-    counts: dict[sp.Basic, int] = {}
+    single, rest, bulk = sp.Integer(1), sp.Integer(1), None
     for factor in sp.Mul.make_args(term):
         if isinstance(factor, DistinctSum):
-            inner = _contract_inside(factor, families, counts)
-            if inner is None:
-                return sp.Integer(0)
-            result *= inner
-            continue
-        base, exponent = factor.as_base_exp()
-        if base in shared or (isinstance(base, sp.Indexed) and base.base in families):
-            counts[base] = counts.get(base, 0) + int(exponent)
+            bulk = factor
+        elif _carries(factor, families, shared):
+            single *= factor
         else:
-            result *= factor
-    for power in counts.values():
+            rest *= factor
+    own = _pairing(single, families, shared)
+    if bulk is None:
+        return own * rest
+    if single != 1 and bulk.first == 1 and _carries(bulk.integrand, families, shared):
+        raise DerivationError(f"token 1 is singled out in {term}: its sums must start after it")
+    inside, others = sp.Integer(1), sp.Integer(1)
+    for factor in sp.Mul.make_args(bulk.integrand):
+        if _carries(factor, families, shared):
+            inside *= factor
+        else:
+            others *= factor
+    return own * rest * bulk.with_integrand(_pairing(inside, families, shared) * others)
+
+
+def _carries(expression: sp.Expr, families: tuple[sp.IndexedBase, ...], shared: sp.Tuple) -> bool:
+    fields = any(i.base in families for i in expression.atoms(sp.Indexed))
+    return fields or bool(expression.free_symbols & set(shared))
+
+
+def _pairing(product: sp.Expr, families: tuple[sp.IndexedBase, ...], shared: sp.Tuple) -> sp.Expr:
+    """Average of a product of powers of independent standard fields."""
+    result = sp.Integer(1)
+    for factor in sp.Mul.make_args(product):
+        field, power = factor.as_base_exp()
+        plain = field in shared or (isinstance(field, sp.Indexed) and field.base in families)
+        if not plain and factor == 1:
+            continue
+        if not (plain and power.is_Integer and power > 0):
+            raise DerivationError(f"Wick's theorem needs positive powers of the fields, found {factor}")
         result *= 0 if power % 2 else sp.factorial2(power - 1)
     return result
-
-
-def _contract_inside(
-    node: DistinctSum, families: tuple[sp.IndexedBase, ...], outer: dict[sp.Basic, int]
-) -> sp.Expr | None:
-    """Fields under a sum pair among themselves: an odd power of any of them averages to zero."""
-    del outer
-    kept, counts = sp.Integer(1), {}
-    for factor in sp.Mul.make_args(node.integrand):
-        base, exponent = factor.as_base_exp()
-        if isinstance(base, sp.Indexed) and base.base in families:
-            counts[base] = counts.get(base, 0) + int(exponent)
-        else:
-            kept *= factor
-    weight = sp.Integer(1)
-    for power in counts.values():
-        if power % 2:
-            return None
-        weight *= sp.factorial2(power - 1)
-    return DistinctSum(weight * kept, *node.args[1:])

@@ -206,12 +206,10 @@ class Equations:
 
     def evaluate(self, values: Mapping[str, Any], digits: int = 40) -> dict[str, Any]:
         """All observables at ``values`` with mpmath, to ``digits`` digits."""
-        from theorykit.derivations.evaluate import evaluate
+        from theorykit.derivations.evaluate import evaluate_all
 
-        return {
-            name: evaluate(self.closed(expression), values, digits)
-            for name, expression in self.observables.items()
-        }
+        closed = {name: self.closed(expression) for name, expression in self.observables.items()}
+        return evaluate_all(closed, values, digits)
 
     def scaled(self, target: str, factor: int = 2) -> Equations:
         """The record with one equation or observable multiplied: what mutation tests start from."""
@@ -268,6 +266,8 @@ class Derivation:
                 found[step.name] = (
                     f"the left side of step {step.name!r} is not the right side of any of {step.premises}"
                 )
+            if step.lhs == step.rhs:
+                found[step.name] = f"step {step.name!r} has the same expression on both sides"
             rights[step.name] = step.rhs
         for symbol, expression in self.equations.equations.items():
             if not self._derives(str(symbol), expression):

@@ -25,6 +25,8 @@ from sympy.core.containers import Tuple
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 
+from theorykit.errors import DerivationError
+
 __all__ = [
     "DistinctSum",
     "Expectation",
@@ -133,7 +135,18 @@ class Node(sp.Expr):
     def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> sp.Expr | None:
         if old in self.bound_symbols or old.free_symbols & set(self.bound_symbols):
             return self
+        captured = getattr(new, "free_symbols", set()) & set(self.bound_symbols)
+        if captured and old in self.free_symbols:
+            raise DerivationError(f"{old} -> {new} would be captured by the bound {captured} of {self}")
         return None
+
+    def _xreplace(self, rule: dict[sp.Basic, sp.Basic]) -> tuple[sp.Basic, bool]:
+        """Replacement that leaves the bound variables alone (a node as a whole may be replaced)."""
+        if self in rule:
+            return rule[self], True
+        bound = set(self.bound_symbols)
+        kept = {k: v for k, v in rule.items() if k not in bound and not k.free_symbols & bound}
+        return super()._xreplace(kept)
 
     def with_integrand(self, integrand: sp.Expr) -> Node:
         """The same node around another integrand."""

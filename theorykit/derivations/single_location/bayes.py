@@ -179,9 +179,9 @@ def _factorization(
 def _tilted(closed: sp.Expr, premise: str) -> Step:
     """The published form: the tilt of the hidden token makes its factor equal to that of a wrong one."""
     growth = sp.exp(sp.sqrt(NU) * FIELD)
-    hidden = Expectation(sp.exp(-T * sp.exp(sp.sqrt(NU) * FIELD + NU)), FIELD)
+    hidden = _likelihood("spiked")(Expectation(sp.exp(-T * A(FIELD + sp.sqrt(NU))), FIELD))
     moment = Expectation(gamma_weight(T * growth, 1), FIELD)
-    published = closed.xreplace({hidden: sp.exp(-NU / 2) * moment / T})
+    published = closed.with_integrand(closed.integrand.xreplace({hidden: sp.exp(-NU / 2) * moment / T}))
     return Step(
         "exponential tilt", closed, published, (premise,),
         "E[exp(sqrt(nu) x - nu/2) g(x)] = E[g(x + sqrt(nu))] turns E exp(-ta) into -exp(-nu/2) phi'(t), "
