@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from theorykit.codegen.program import Program
     from theorykit.derivations.ledger import Equations
 
-__all__ = ["compile_record", "load", "load_module", "source_of", "status"]
+__all__ = ["compile_record", "load", "load_module", "load_source", "source_of", "status"]
 
 _loaded: dict[str, Program] = {}
-_answers: dict[tuple[object, ...], str] = {}
+_answers: dict[str, str] = {}
 _counts = {"derived": 0, "modules": 0}
 _lock = threading.RLock()
 
@@ -54,7 +54,12 @@ def _header(record: Equations) -> str:
 
 def compile_record(record: Equations, observables: tuple[str, ...] | None = None) -> Program:
     """Lower, emit, store and load a record: its observables as compiled code."""
-    return _load_or_rebuild(cache.store(source_of(record, observables)), lambda: source_of(record, observables))
+    return load_source(source_of(record, observables))
+
+
+def load_source(source: str) -> Program:
+    """Store and load a generated module; what a pickled program is rebuilt by, wherever it arrives."""
+    return _load_or_rebuild(cache.store(source), lambda: source)
 
 
 def load(
@@ -65,11 +70,12 @@ def load(
     ``request`` names everything the record depends on (task, canonical formula, ...); ``derive`` makes the record
     and is called only where no module answers the request.
     """
-    key = (theory, *request, *observables)
+    key = (theory, request, observables)
+    name = repr(key)  # 1 and True are equal as keys of a dictionary, but not as requests
     with _lock:
-        if key not in _answers:
-            _answers[key] = _answer(key, derive, observables)
-        return _loaded[_answers[key]]
+        if name not in _answers:
+            _answers[name] = _answer(key, derive, observables)
+        return _loaded[_answers[name]]
 
 
 def _answer(key: tuple[object, ...], derive: Callable[[], Equations], observables: tuple[str, ...]) -> str:
@@ -117,7 +123,7 @@ def load_module(key: str) -> Program:
 def status() -> dict[str, Any]:
     """What this process did so far: records derived, functions compiled, functions loaded from disk."""
     compiled = loaded = 0
-    for program in _loaded.values():
+    for program in list(_loaded.values()):
         for function in program.compiled_functions:
             compiled += sum(function.stats.cache_misses.values())
             loaded += sum(function.stats.cache_hits.values())

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import inspect
 import pprint
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import sympy as sp
@@ -20,6 +24,7 @@ from theorykit.errors import CodegenError
 
 __all__ = ["emit"]
 
+_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _NAN_SAFE = 'nogil=True, cache=True, error_model="numpy", boundscheck=False'
 
 
@@ -391,12 +396,15 @@ def _decorated(signature: str, lines: list[str]) -> str:
 
 
 def _scalar_function(
-    name: str, plan: Plan, expressions: list[sp.Expr], integrals: dict[sp.Symbol, str]
+    name: str, plan: Plan, expressions: dict[str, sp.Expr], integrals: dict[sp.Symbol, str]
 ) -> tuple[str, set[str]]:
     """A function of the parameters (and integrals) that fills a vector."""
     loads = {s: (text, frozenset()) for s, text in integrals.items()}
     body = _Body((), loads, plan.parameters)
-    values = [body.atom(e) for e in expressions]
+    values = []
+    for label, expression in expressions.items():
+        with _naming(plan, [label]):
+            values.append(body.atom(expression))
     lines = [f"def {name}(P, integrals, out):", *[f"    {s}" for s in body.scopes[0].lines]]
     lines += [f"    out[{k}] = {v}" for k, v in enumerate(values)] or ["    pass"]
     if len(lines) == 1:
@@ -405,27 +413,74 @@ def _scalar_function(
 
 
 def emit(plan: Plan, header: str) -> str:
-    """The module source of a plan: imports, the primitives it uses, stages, observables and the layout."""
+    """The module source of a plan: imports, the primitives it uses, stages, observables and the layout.
+
+    Raises
+    ------
+    CodegenError
+        an expression has no code, or two symbols cannot be told apart; the message names the observable.
+    """
+    _require_names(plan)
     home = {o.symbol: (i, row) for i, s in enumerate(plan.stages) for row, o in enumerate(s.outputs)}
     roots = [o.symbol for s in plan.stages if s.reduced is None for o in s.outputs]
     functions, used = [], set()
     for stage in plan.stages:
-        source, names = _stage_source(stage, plan, home)
+        with _naming(plan, _served(plan, stage)):
+            source, names = _stage_source(stage, plan, home)
         functions.append(source)
         used |= names
     integrals = {symbol: f"integrals[{i}]" for i, symbol in enumerate(roots)}
-    scalar = {"observables": (list(plan.observables.values()), integrals)}
-    scalar |= {f"breakpoints_{v.name}": (list(v.breakpoints), {}) for v in plan.variables if v.breakpoints}
+    scalar = {"observables": (dict(plan.observables), integrals)}
+    for v in plan.variables:
+        if v.breakpoints:
+            named = {f"breakpoint {i} of {v.name}": b for i, b in enumerate(v.breakpoints)}
+            scalar[f"breakpoints_{v.name}"] = (named, {})
     for name, (expressions, loads) in scalar.items():
         source, names = _scalar_function(name, plan, expressions, loads)
         functions.append(source)
         used |= names
     layout = "LAYOUT = " + pprint.pformat(_layout(plan, home), width=100, sort_dicts=True)
     imports = "import math\n\nimport numpy as np\nfrom numba import njit"
-    parts = [f'"""{header}"""', imports, *_primitive_sources(used), *functions, layout]
+    parts = [repr(header), imports, *_primitive_sources(used), *functions, layout]
     text = "\n\n\n".join(parts) + "\n"
     compile(text, "<generated>", "exec")
     return text
+
+
+def _require_names(plan: Plan) -> None:
+    """Variables are called by their names in the code; parameters and tables are not, but must be distinct."""
+    for variable in plan.variables:
+        if not _IDENTIFIER.fullmatch(variable.name):
+            raise CodegenError(
+                f"{plan.name}: the bound variable {variable.name!r} cannot be named in generated code; "
+                "use ASCII letters, digits and underscores"
+            )
+    tables = [o.symbol for s in plan.stages for o in s.outputs]
+    for what, names in (
+        ("bound variables are", [v.name for v in plan.variables]),
+        ("parameters are", [p.name for p in plan.parameters]),
+        ("symbols of the code are", [*dict.fromkeys([*plan.parameters, *[v.symbol for v in plan.variables]]), *tables]),
+    ):
+        twice = [str(name) for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise CodegenError(f"{plan.name}: two {what} called {twice[0]!r}; rename one")
+
+
+@contextmanager
+def _naming(plan: Plan, observables: list[str]) -> Iterator[None]:
+    """Errors while generating say which equation they belong to."""
+    try:
+        yield
+    except CodegenError as error:
+        raise CodegenError(f"{plan.name}, {', '.join(observables)}: {error}") from error
+
+
+def _served(plan: Plan, stage: Stage) -> list[str]:
+    """The observables that need the tables of a stage."""
+    wanted = {o.symbol for o in stage.outputs}
+    for later in plan.stages:
+        wanted |= {o.symbol for o in later.outputs if o.integrand.free_symbols & wanted}
+    return [name for name, expression in plan.observables.items() if expression.free_symbols & wanted]
 
 
 def _primitive_sources(used: set[str]) -> list[str]:

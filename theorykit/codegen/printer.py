@@ -5,6 +5,7 @@ A node that is not on the list raises :class:`~theorykit.errors.CodegenError` wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import sympy as sp
@@ -37,6 +38,8 @@ PRIMITIVES: dict[type, str] = {
     softplus: "softplus",
     sigmoid: "sigmoid",
     sp.sign: "sign",
+    sp.Max: "larger",
+    sp.Min: "smaller",
 }
 _RELATIONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "==", "!=": "!="}
 
@@ -45,9 +48,12 @@ def constant(value: sp.Expr) -> str | None:
     """Source of a number that round-trips exactly, or None if the expression is not a number."""
     if value.free_symbols or value.has(sp.Indexed) or not value.is_number:
         return None
-    if value in (sp.oo, sp.S.NegativeInfinity, sp.nan, sp.zoo):
-        raise CodegenError(f"the number {value} cannot be written into generated code")
-    number = float(value.evalf(40))
+    try:
+        number = float(value.evalf(40))
+    except (TypeError, ValueError, OverflowError):  # complex, or nothing that SymPy can evaluate
+        number = math.nan
+    if not math.isfinite(number) or (number == 0.0 and value.is_zero is False):
+        raise CodegenError(f"the number {str(value)[:60]} cannot be written into generated code")
     return repr(number)
 
 
@@ -69,12 +75,19 @@ def operation(expression: sp.Expr, atom: Callable[[sp.Expr], str]) -> str:
     if isinstance(expression, sp.Pow):
         return _power(expression, atom)
     if isinstance(expression, sp.Max | sp.Min):
-        name = "max" if isinstance(expression, sp.Max) else "min"
-        return f"{name}({', '.join(atom(a) for a in expression.args)})"
+        return _chain(PRIMITIVES[type(expression)], [atom(a) for a in expression.args])
     for table in (FUNCTIONS, PRIMITIVES):
         if type(expression) in table:
             return f"{table[type(expression)]}({', '.join(atom(a) for a in expression.args)})"
-    raise CodegenError(f"no code for {type(expression).__name__} in {expression}")
+    raise CodegenError(f"no code for {type(expression).__name__} in {str(expression)[:200]}")
+
+
+def _chain(name: str, arguments: list[str]) -> str:
+    """A function of two arguments applied to any number of them."""
+    text = arguments[0]
+    for argument in arguments[1:]:
+        text = f"{name}({text}, {argument})"
+    return text
 
 
 def _product(expression: sp.Mul, atom: Callable[[sp.Expr], str]) -> str:

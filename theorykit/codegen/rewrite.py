@@ -5,7 +5,7 @@ rule                 rewriting
 ==================== ===============================================================================
 nest_averages        E over several Gaussians -> nested averages, factors moved outwards
 stabilize_powers     E[f]**n -> exp(n log1p(-E[1 - f])), 1 - f by expm1
-stabilize_functions  log(1 + e**x), 1/(1 + e**-x) by named functions
+stabilize_functions  log(1 + e**x), 1/(1 + e**-x), 1 - erfc(x)/2, 1 + tanh(x) by named functions
 ==================== ===============================================================================
 
 Each rule acts on nodes too, and ``tests/codegen/test_rewrite.py`` checks that each preserves values.
@@ -112,7 +112,7 @@ def complement(factor: sp.Expr) -> sp.Expr:
 
 
 def stabilize_functions(expression: sp.Expr) -> sp.Expr:
-    """Named stable functions for log(1 + e**x), 1/(1 + e**x), u**n e**-u."""
+    """Named stable functions for log(1 + e**x), 1/(1 + e**x), u**n e**-u, and for sigmoids as sums."""
     return _bottom_up(expression, _stable_function)
 
 
@@ -128,4 +128,32 @@ def _stable_function(node: sp.Basic) -> sp.Basic:
     if isinstance(node, gamma_weight):
         u, degree = node.args
         return capped(u) ** degree * sp.exp(-u)
+    if isinstance(node, sp.Add):
+        return _stable_sum(node)
     return node
+
+
+def _stable_sum(node: sp.Expr) -> sp.Expr:
+    """a + c f(z) that vanishes in a tail, for f = erf, erfc, tanh: one function, accurate there.
+
+    SymPy writes erfc(-z) as 2 - erfc(z), so that a Gaussian distribution function arrives as 1 - erfc(z)/2.
+    """
+    for term in sp.Add.make_args(node):
+        for function in sp.Mul.make_args(term):
+            if not isinstance(function, sp.erf | sp.erfc | sp.tanh):
+                continue
+            rest = sp.Add.make_args(node - term)
+            for amount, single in _sigmoids(function, term / function):
+                if amount in rest:
+                    return _stable_sum(node - term - amount) + single
+    return node
+
+
+def _sigmoids(function: sp.Function, c: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
+    """Pairs (a, g): a + c f(z) = g without cancellation."""
+    (z,) = function.args
+    if isinstance(function, sp.erfc):
+        return [(-2 * c, -2 * c * normal_cdf(sp.sqrt(2) * z))]
+    if isinstance(function, sp.erf):
+        return [(c, 2 * c * normal_cdf(sp.sqrt(2) * z)), (-c, -2 * c * normal_cdf(-sp.sqrt(2) * z))]
+    return [(c, 2 * c * sigmoid(2 * z)), (-c, -2 * c * sigmoid(-2 * z))]

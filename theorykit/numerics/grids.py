@@ -7,26 +7,43 @@ and with it the last bit of a result, is a function of its arguments only.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["Grid", "Interval", "gaussian_grid", "half_line_grid", "truncated_grid"]
+__all__ = [
+    "Grid",
+    "Interval",
+    "gaussian_grid",
+    "half_line_grid",
+    "legendre_coefficients",
+    "legendre_rule",
+    "truncated_grid",
+]
 
 ORDER = 16
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Range of one variable and the distance of its panels (Gaussian) or nodes (half-line)."""
+    """Range of one variable and the distance of its panels (Gaussian) or nodes (half-line).
+
+    They lie at multiples of the step, moved by ``shift`` steps.
+    """
 
     low: float
     high: float
     step: float
+    shift: float = 0.0
 
-    def refined(self, factor: float) -> Interval:
-        return Interval(self.low, self.high, self.step / factor)
+    def refined(self, factor: float, shift: float = 0.0) -> Interval:
+        return Interval(self.low, self.high, self.step / factor, shift)
+
+    def lattice(self) -> np.ndarray:
+        first = math.floor(self.low / self.step - self.shift)
+        last = math.ceil(self.high / self.step - self.shift)
+        return (np.arange(first, max(last, first + 1) + 1) + self.shift) * self.step
 
 
 @dataclass(frozen=True)
@@ -49,41 +66,47 @@ class Grid:
 
 
 @lru_cache(maxsize=8)
-def _legendre(order: int) -> tuple[np.ndarray, np.ndarray]:
+def legendre_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of the Gauss-Legendre rule on [-1, 1]."""
     return np.polynomial.legendre.leggauss(order)
+
+
+@lru_cache(maxsize=8)
+def legendre_coefficients(order: int) -> np.ndarray:
+    """Row k gives the coefficient of P_k of a polynomial from its values at the nodes."""
+    nodes, weights = legendre_rule(order)
+    vandermonde = np.polynomial.legendre.legvander(nodes, order - 1)
+    # c_k = (2k+1)/2 sum_j w_j P_k(x_j) f_j
+    return ((2 * np.arange(order) + 1) / 2)[:, None] * (vandermonde * weights[:, None]).T
 
 
 @lru_cache(maxsize=8)
 def _integration_matrix(order: int) -> np.ndarray:
     """Row i integrates a polynomial, given at the nodes, from -1 to node i."""
-    nodes, weights = _legendre(order)
-    vandermonde = np.polynomial.legendre.legvander(nodes, order - 1)
-    # coefficients c_k = (2k+1)/2 sum_j w_j P_k(x_j) f_j, and int_{-1}^x P_k = (P_{k+1} - P_{k-1})/(2k+1)
-    coefficients = ((2 * np.arange(order) + 1) / 2)[:, None] * (vandermonde * weights[:, None]).T
+    nodes, _ = legendre_rule(order)
+    # int_{-1}^x P_k = (P_{k+1} - P_{k-1})/(2k+1)
     extended = np.polynomial.legendre.legvander(nodes, order)
     antiderivative = np.empty((order, order))
     antiderivative[:, 0] = nodes + 1
     for k in range(1, order):
         antiderivative[:, k] = (extended[:, k + 1] - extended[:, k - 1]) / (2 * k + 1)
-    return antiderivative @ coefficients
+    return antiderivative @ legendre_coefficients(order)
 
 
 def panel_edges(interval: Interval, breakpoints: tuple[float, ...]) -> np.ndarray:
     """Lattice of the panel width between the ends, with the breakpoints put in."""
-    width = interval.step
-    first, last = math.floor(interval.low / width), math.ceil(interval.high / width)
-    lattice = np.arange(first, max(last, first + 1) + 1) * width
+    lattice = interval.lattice()
     inside = [b for b in breakpoints if lattice[0] < b < lattice[-1]]
     edges = np.unique(np.concatenate([lattice, np.asarray(inside, dtype=float)]))
     # a sliver of a panel would only waste nodes
-    keep = np.concatenate([[True], np.diff(edges) > 1e-12 * max(1.0, width)])
+    keep = np.concatenate([[True], np.diff(edges) > 1e-12 * max(1.0, interval.step)])
     return edges[keep]
 
 
 def gaussian_grid(interval: Interval, breakpoints: tuple[float, ...] = (), order: int = ORDER) -> Grid:
     """Panels with the standard normal density in the weights."""
     edges = panel_edges(interval, breakpoints)
-    nodes, weights = _legendre(order)
+    nodes, weights = legendre_rule(order)
     half = np.diff(edges) / 2
     x = (edges[:-1] + half)[:, None] + half[:, None] * nodes
     w = half[:, None] * weights * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
@@ -91,9 +114,8 @@ def gaussian_grid(interval: Interval, breakpoints: tuple[float, ...] = (), order
 
 
 def half_line_grid(interval: Interval) -> Grid:
-    """Trapezoid rule in s = log t on the lattice of multiples of the step."""
-    first, last = math.floor(interval.low / interval.step), math.ceil(interval.high / interval.step)
-    nodes = np.arange(first, last + 1) * interval.step
+    """Trapezoid rule in s = log t on the lattice of the interval."""
+    nodes = interval.lattice()
     return Grid(nodes, np.full(nodes.size, interval.step))
 
 
@@ -105,9 +127,9 @@ def truncated_grid(
     Both grids share one lattice; the panel that contains the outer node is integrated by interpolation.
     """
     low = min(interval.low, float(outer.edges[0]))
-    grid = gaussian_grid(Interval(low, float(outer.edges[-1]), interval.step), breakpoints, order)
+    grid = gaussian_grid(replace(interval, low=low, high=float(outer.edges[-1])), breakpoints, order)
     panels = np.searchsorted(grid.edges, outer.nodes) - 1
-    matrix, (_, plain) = _integration_matrix(order), _legendre(order)
+    matrix, (_, plain) = _integration_matrix(order), legendre_rule(order)
     half_density = (grid.weights.reshape(-1, order) / plain)[panels]
     within = np.arange(outer.nodes.size) % order
     blocks = np.ascontiguousarray(matrix[within] * half_density)

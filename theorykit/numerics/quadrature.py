@@ -421,8 +421,8 @@ def integrate(
         values, floor = _observe(base)
         count, changes, rough = base.evaluations, [], _rough_changes(base, values)
         for name in names:
-            finer, more = _with_finer(base, current, name)
-            changes.append(np.abs(finer - values) + rough.get(name, 0.0))
+            finer, finer_rough, more = _with_finer(base, current, name)
+            changes.append(np.abs(finer - values) + np.maximum(rough.get(name, 0.0), finer_rough))
             count += more
         total += count
         errors = np.sum(changes, axis=0) + floor if changes else floor
@@ -435,15 +435,19 @@ def integrate(
     return _checked(plan, parameters, values, errors, current, total, options)
 
 
-def _with_finer(base: _Evaluation, intervals: Intervals, name: str) -> tuple[np.ndarray, int]:
-    """Observables with one variable finer than in ``base``, and the integrand values it took."""
+def _with_finer(base: _Evaluation, intervals: Intervals, name: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Observables with one variable finer than in ``base``, their roughness, the integrand values it took.
+
+    The lattice is moved as well: a kink close to an edge that both share would be seen by neither.
+    """
     plan, parameters = base.plan, base.parameters
-    finer = _refined(plan, intervals, name, REFINEMENT)
+    finer = _refined(plan, intervals, name, REFINEMENT, shift=0.25)
     changed = frozenset(n for n in finer if finer[n] != intervals[n])
     grids = make_grids(plan, parameters, finer, base=base.grids, changed=changed)
     evaluation = _Evaluation(plan, parameters, grids, base)
     values, _ = _observe(evaluation)
-    return values, evaluation.evaluations
+    rough = _rough_changes(evaluation, values).get(name, np.zeros_like(values))
+    return values, rough, evaluation.evaluations
 
 
 def coarser(intervals: Intervals, factor: float) -> dict[str, Interval]:
@@ -451,10 +455,12 @@ def coarser(intervals: Intervals, factor: float) -> dict[str, Interval]:
     return {n: i.refined(1 / factor) for n, i in intervals.items()}
 
 
-def _refined(plan: QuadraturePlan, intervals: Intervals, name: str, factor: float) -> dict[str, Interval]:
+def _refined(
+    plan: QuadraturePlan, intervals: Intervals, name: str, factor: float, shift: float = 0.0
+) -> dict[str, Interval]:
     """One variable finer, together with the truncated variables that share its panels."""
     tied = {v["name"] for v in plan.layout["variables"] if v["outer"] == name} | {name}
-    return {n: i.refined(factor) if n in tied else i for n, i in intervals.items()}
+    return {n: i.refined(factor, shift) if n in tied else i for n, i in intervals.items()}
 
 
 def _checked(

@@ -1,0 +1,39 @@
+"""What a grid itself tells about the integrand: estimates of the error where convergence is not geometric.
+
+Two grids may agree by accident on an integrand with a kink or a jump, or with noise of an inner quadrature. Values
+on one grid show the roughness: on panels the Legendre coefficients stop to decay, on a lattice the sums over every
+second and every fourth node are equally wrong. Where both decay as for analytic integrands, the estimate is zero and
+the comparison of two grids can be trusted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from theorykit.numerics.grids import legendre_coefficients, legendre_rule
+
+__all__ = ["lattice_roughness", "panel_roughness"]
+
+GEOMETRIC = 0.2  # decay over an octave (lattice) or four degrees (panels) that rough integrands do not reach
+
+
+def panel_roughness(weighted: np.ndarray, order: int) -> np.ndarray:
+    """Estimated error of each integral (row) on Gauss-Legendre panels, from the decay of Legendre coefficients."""
+    _, weights = legendre_rule(order)
+    panels = weighted.reshape(weighted.shape[0], -1, order) / weights
+    size = np.abs(panels @ legendre_coefficients(order).T)
+    pairs = size.reshape(*size.shape[:-1], order // 2, 2).max(axis=-1)  # even and odd degrees may vanish
+    last, before = pairs[..., -1], pairs[..., -3]
+    decay = np.divide(last, before, out=np.ones_like(last), where=before > last)
+    # the rule mistakes degrees above twice its order, to which a power law decays once or twice more
+    return np.sum(np.where(decay > GEOMETRIC, 2 * last * decay, 0.0), axis=-1)
+
+
+def lattice_roughness(weighted: np.ndarray) -> np.ndarray:
+    """Estimated error of each trapezoid sum (row), from the sums over every second and every fourth node."""
+    padded = np.pad(weighted, ((0, 0), (0, -weighted.shape[1] % 4)))
+    quarters = padded.reshape(padded.shape[0], -1, 4).sum(axis=1)
+    coarse = np.max(np.abs(4 * quarters - quarters.sum(axis=1, keepdims=True)), axis=1)
+    fine = np.abs(quarters[:, 0] + quarters[:, 2] - quarters[:, 1] - quarters[:, 3])
+    decay = np.divide(fine, coarse, out=np.ones_like(fine), where=coarse > fine)
+    return np.where(decay > GEOMETRIC, fine * decay, 0.0)
