@@ -20,7 +20,7 @@ from theorykit._latex.layout import ROOM, aligned_rows, broken
 from theorykit._latex.printer import MathPrinter
 from theorykit._latex.text import escaped, slug
 from theorykit._latex.width import visual_width
-from theorykit.derivations.ledger import Definition, Derivation, Equations, Quantity, Step, proved
+from theorykit.derivations.ledger import Definition, Derivation, Equations, Quantity, Step, assumed
 from theorykit.derivations.minimum import AtMinimum, minimum
 from theorykit.derivations.nodes import (
     DistinctSum,
@@ -76,7 +76,7 @@ def zoo() -> Derivation:
     symbols = [sp.Symbol(name) for name in ZOO]
     definitions = tuple(Definition(s, e, f"{s} of all") for s, e in zip(symbols, ZOO.values(), strict=True))
     steps = tuple(
-        Step(f"keep {n}", e, e, (n,), "nothing to do", proved(), ("a > 0",)) for n, e in ZOO.items()
+        Step(f"keep {n}", e, e, (n,), "nothing to do", assumed("nothing to show"), ("a > 0",)) for n, e in ZOO.items()
     )
     table = (Quantity(A, r"\alpha_0", "a"), Quantity(B, "b", "b"), Quantity(LENGTH, "L", "length"),
              Quantity(T, "t", "t"), Quantity(X, "x", "x"), Quantity(sp.Symbol("chi"), r"\chi", "field"),

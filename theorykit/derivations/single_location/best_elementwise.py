@@ -337,6 +337,7 @@ class _Soft(_Hard):
                   verified({"nu": 0.9, "x": 0.4, "L": 3}, **rules))
         chain.add(symbol, "exponential likelihood", _exponential(form),
                   "the posterior of the location is a softmax of the fields", proved(_exponential))
-        chain.add(OVERLAP, "density of the hidden field", chain.results[OVERLAP].xreplace(forms),
+        average = chain.results[OVERLAP]  # the forms hold its bound field, so they go into the integrand
+        chain.add(OVERLAP, "density of the hidden field", average.with_integrand(average.integrand.xreplace(forms)),
                   "the half-line forms of both lengths inserted",
                   verified({"nu": 0.9, "L": 2, "L_other": 3}, **rules), also=(symbol,))  # fmt: skip
