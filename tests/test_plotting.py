@@ -128,12 +128,20 @@ class TestRisks:
         assert {axes.get_yscale() for axes in plot_risks(risks()).axes} == {"log"}
         assert {axes.get_yscale() for axes in plot_risks(risks(lengths=(2, 3))).axes} == {"linear"}
         assert {axes.get_yscale() for axes in plot_risks(risks(), log_y=False).axes} == {"linear"}
+        rows = plot_risks(risks(lengths=(2, 3, 10, 10**4))).axes
+        assert [axes.get_yscale() for axes in rows] == ["linear", "linear", "log", "log"]
+        assert rows[0].get_ylim() == rows[1].get_ylim()
 
     def test_names_as_panels_and_powers_of_ten(self):
         titles = [axes.get_title() for axes in plot_risks(risks(lengths=(2, 10**6))).axes]
         assert titles == ["$L$ = 2", "$L$ = $10^{6}$"]
-        data = risks(lengths=(2, 3)).assign_coords(length=["L = 2", "random L"])
-        assert [axes.get_title() for axes in plot_risks(data).axes] == ["L = 2", "random L"]
+        data = risks(lengths=(2, 3)).assign_coords(length=["L = 10^6", "random L"])
+        assert [axes.get_title() for axes in plot_risks(data).axes] == ["L = $10^{6}$", "random L"]
+
+    def test_broken_lines_lie_above_solid_ones(self):
+        names = ["Bayes", "softmax", "softplus", "erf", "linear", "best"]
+        drawn = {line.get_label(): line for line in plot_risks(risks(estimators=names)).axes[0].get_lines()}
+        assert drawn["erf"].get_zorder() > drawn["best"].get_zorder()
 
     def test_unknown_names(self):
         with pytest.raises(ValueError, match="panel must be one of estimator, length, nu, got 'size'"):

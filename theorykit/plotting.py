@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ _NOTATION = {
 }
 #: Distinct to colour-blind eyes too.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _DECADES = 100.0  # a positive quantity with a larger ratio of extremes is drawn on a logarithmic axis
 _ENTRIES = 12  # longest legend; of more lines, which then shade into one another, every few are named
 _MARGIN = 0.12  # distance of the point at infinity from the last finite one, as a fraction of the axis
@@ -107,7 +108,7 @@ def plot_risks(
     log_y: bool | None = None,
     title: str | None = None,
 ) -> Figure:
-    """One panel per value of ``panel``, one labelled curve per value of ``line``; panels share both axes.
+    """One panel per value of ``panel``, one labelled curve per value of ``line``; rows of panels share axes.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def plot_risks(
         With the dimensions ``x``, ``panel``, ``line`` and the variables ``y`` and, optionally, its error.
         The first curve is drawn broad and pale: it is the reference that others may coincide with.
     log_y : bool, optional
-        Default: logarithmic where the values are positive and span more than two decades.
+        Default: logarithmic in rows where the values are positive and span more than two decades.
     title : str, optional
 
     Raises
@@ -132,11 +133,12 @@ def plot_risks(
     columns = min(len(panels), 2) if len(panels) != 3 else 3
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(3.7 * columns + 0.6, 3.0 * rows + 0.8), layout="constrained")
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    grid = figure.subplots(rows, columns, sharex=True, sharey="row", squeeze=False)
     axis = _Axis.of(dataset[x].values)
-    logarithmic = _spans_decades(dataset[y].values) if log_y is None else log_y
-    for axes, value in zip(grid.flat, panels, strict=False):
-        _prepare(axes, axis, x, _variable_label(dataset, y), logarithmic)
+    for index, (axes, value) in enumerate(zip(grid.flat, panels, strict=False)):
+        row = panels[index - index % columns :][:columns]
+        wide = _spans_decades(dataset[y].sel({panel: row}).values)
+        _prepare(axes, axis, x, _variable_label(dataset, y), wide if log_y is None else log_y)
         for style, label in zip(_styles(lines, reference=True), lines, strict=True):
             _draw(axes, axis, dataset.sel({panel: value, line: label}), y, str(label), style)
         _mark_infinity(axes, axis)
@@ -196,13 +198,27 @@ class _Style:
     width: float = 1.6
     alpha: float = 1.0
 
+    @property
+    def layer(self) -> float:
+        """Broken lines above solid ones: where curves coincide, both are seen."""
+        return 2.0 if self.is_solid else 2.5
+
+    @property
+    def is_solid(self) -> bool:
+        return bool(self.dashes == "-")
+
 
 def _styles(lines: Sequence[Any] | np.ndarray, reference: bool = False) -> list[_Style]:
     first = [_Style("black", width=5.0, alpha=0.25)] if reference else []
     rest = len(lines) - len(first)
     if rest <= len(_COLORS):
-        dashes = itertools.cycle(_DASHES if reference else ("-",))
-        return first + [_Style(color, dash) for color, dash in zip(_COLORS[:rest], dashes, strict=False)]
+        if not reference:
+            return [_Style(color) for color in _COLORS[:rest]]
+        dashes = itertools.cycle(_DASHES)
+        return first + [
+            _Style(color, dash, width=2.4 if dash == "-" else 1.5)
+            for color, dash in zip(_COLORS[:rest], dashes, strict=False)
+        ]
     from matplotlib import colormaps
 
     scale = colormaps["viridis"]
@@ -216,9 +232,14 @@ def _draw(axes: Axes, axis: _Axis, data: xr.Dataset, name: str, label: str, styl
     order = np.argsort(axis.positions, kind="stable")
     order = order[axis.finite[order]]
     at, shown = axis.positions[order], values[order]
-    sparse = len(at) <= 12 or axis.names is not None
-    look: dict[str, Any] = {"color": style.color, "alpha": style.alpha, "linewidth": style.width}
-    marks: dict[str, Any] = {"marker": "o", "markersize": 3.0 + style.width / 2} if sparse else {}
+    sparse = len(at) <= 8 or axis.names is not None
+    look: dict[str, Any] = {
+        "color": style.color,
+        "alpha": style.alpha,
+        "linewidth": style.width,
+        "zorder": style.layer,
+    }
+    marks: dict[str, Any] = {"marker": "o", "markersize": 2.0 + style.width} if sparse else {}
     axes.plot(at, shown, label=label, linestyle="none" if axis.names else style.dashes, **look, **marks)
     error = f"{name}_error"
     if error in data:
@@ -229,8 +250,8 @@ def _draw(axes: Axes, axis: _Axis, data: xr.Dataset, name: str, label: str, styl
         axes.fill_between(at, low, shown + spread, color=style.color, alpha=0.25, linewidth=0)
     if axis.infinity is not None:
         limit = values[~axis.finite]
-        axes.plot([axis.infinity] * len(limit), limit, "o", color=style.color, alpha=style.alpha,
-                  markersize=4.0 + style.width / 2)  # fmt: skip
+        look |= {"linestyle": "none", "marker": "o", "markersize": 3.0 + style.width}
+        axes.plot([axis.infinity] * len(limit), limit, **look)
 
 
 def _prepare(axes: Axes, axis: _Axis, x: str, y_label: str, log_y: bool) -> None:
@@ -305,7 +326,7 @@ def _variable_label(dataset: xr.Dataset, name: str) -> str:
 def _line_label(dimension: str, value: Any) -> str:
     """``L = 10``; a name stands for itself."""
     if isinstance(value, str) and value[:1] not in "{0123456789":
-        return value
+        return re.sub(r"10\^(\d+)", r"$10^{\1}$", value)
     return f"{notation(dimension)} = {value if isinstance(value, str) else _number(value)}"
 
 

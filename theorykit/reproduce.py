@@ -45,7 +45,7 @@ SPIKED = Comparison(
     title="Spiked single-location regression",
     task=slr.Spiked(nu=0.0, length=2),
     nu=(0.0, 1.0, 2.0, 4.0, 7.0, 10.0, 14.0, 19.0, 24.0, 28.0, 32.0, 40.0),
-    lengths={"L = 2": 2, "L = 10": 10, "L = 1000": 1000, "L = 1000000": 10**6},
+    lengths={"L = 2": 2, "L = 10": 10, "L = 1000": 1000, "L = 10^6": 10**6},
 )
 
 MAX = Comparison(

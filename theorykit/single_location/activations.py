@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from theorykit.errors import require_real
 from theorykit.formula import Formula, parse
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     import sympy
+
+    FormulaSource: TypeAlias = Formula | str | float | Fraction | sympy.Expr
 
 __all__ = ["Activation", "Elementwise", "Erf", "Linear", "NormalizedKernel", "Softmax", "Softplus"]
 
@@ -143,10 +145,14 @@ class Elementwise(_Custom):
     Elementwise('1 + tanh(x)')
     """
 
-    formula: Formula | str | float | Fraction | sympy.Expr  # type: ignore[assignment]
+    formula: Formula
 
     kind = "elementwise"
     name = "elementwise"
+
+    if TYPE_CHECKING:  # the constructor takes every source of a formula, the field holds the formula
+
+        def __init__(self, formula: FormulaSource) -> None: ...
 
     def __post_init__(self) -> None:
         formula = parse(self.formula)
@@ -170,10 +176,14 @@ class NormalizedKernel(_Custom):
     NormalizedKernel('1 + x**2')
     """
 
-    formula: Formula | str | float | Fraction | sympy.Expr  # type: ignore[assignment]
+    formula: Formula
 
     kind = "normalized"
     name = "normalized_kernel"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, formula: FormulaSource) -> None: ...
 
     def __post_init__(self) -> None:
         formula = parse(self.formula)
