@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,8 +56,9 @@ def validate(
         from theorykit.saving import require_suffix
 
         require_suffix("--out", out, (".md", ".html"))
-    with progress_bar(f"simulations of {theory}"):
-        report = run(inputs.theory_name(theory), trials=trials, seed=seed)
+    with progress_bar(f"simulations of {theory}") as bar:
+        name = inputs.theory_name(theory)
+        report = run(name, trials=trials, seed=seed, on_point=partial(bar.stand, f"simulations of {theory}"))
     if out is not None:
         from theorykit.validation.report import write_report
 
