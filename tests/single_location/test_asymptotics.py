@@ -16,6 +16,7 @@ from theorykit.derivations.ledger import Derivation
 from theorykit.derivations.single_location.asymptotics import CLAIMS, LAWS, derive_asymptotics
 from theorykit.derivations.single_location.bayes import derive_bayes_risk
 from theorykit.derivations.single_location.best_elementwise import derive_best_elementwise
+from theorykit.derivations.single_location.erf import derive_erf
 from theorykit.derivations.single_location.hidden_field import derive_hidden_field
 from theorykit.derivations.single_location.linear import derive_linear
 
@@ -116,6 +117,17 @@ def test_linear_law():
         for nu in (1e4, 1e5):  # the next order is L^2/(nu (L - 1))
             scaled = nu * exact({"nu": nu, "L": length})["best_excess"]
             assert 1 - scaled / rate == pytest.approx(length**2 / (nu * (length - 1)), rel=0.1)
+
+
+def test_erf_without_shift_keeps_a_floor():
+    exact = compile_record(derive_erf("spiked").equations, ("A", "power", "leak")).values
+    values = law_values("erf")
+    for length in (2, 5):
+        found = [values({"L": length, "slope": slope})["floor"] for slope in (1e-6, 0.1, 0.5, 2.0)]
+        assert found[0] == pytest.approx((length - 1) / (length + 3), rel=1e-9)
+        assert found == sorted(found)
+        at = exact({"nu": 1e4, "L": length, "m_k": 0.5, "q_k": 0.25, "m_v": 0, "shift": 0})
+        assert 1 - at["A"] ** 2 / (at["power"] + at["leak"]) == pytest.approx(found[2], rel=1e-12)
 
 
 def test_softplus_constant():

@@ -122,7 +122,8 @@ def verdict_with(monkeypatch, name: str, function: str, replacement) -> ClaimVer
 
 
 def test_a_softmax_off_by_a_billionth_is_not_bayes(monkeypatch):
-    found = verdict_with(monkeypatch, "softmax_is_bayes", "bayes_risk", scaled("bayes_risk", lambda r, *_: r * 0.999999999))
+    worse = scaled("bayes_risk", lambda r, *_: r * (1 - 1e-9))
+    found = verdict_with(monkeypatch, "softmax_is_bayes", "bayes_risk", worse)
     assert found.verdict == "fails"
 
 

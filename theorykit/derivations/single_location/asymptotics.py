@@ -6,6 +6,7 @@ law                 statement, with a bound or the order of what is left out
 softmax             spiked, nu -> inf: (L - 1)/2 sqrt(pi/nu) exp(-nu/4) [1 - pi^2/(4 nu) + 5 pi^4/(32 nu^2)]
 best_elementwise    spiked, nu -> inf: sqrt(pi (L - 1)/(2 nu)) exp(-nu/8) [1 - ...]
 linear              spiked, nu -> inf: L/nu
+erf                 spiked, nu -> inf, no shift: a constant, at best (L - 1)/(L + 3) for a short key
 softplus            spiked, nu -> inf: kappa (L - 1)/nu at slope m_k; kappa* is its minimum over the slope
 long_spiked         L -> inf: 1 - excess risk = e^nu/L (Bayes), (1 + nu)/L (linear)
 long_max            L -> inf: 1 - excess risk = e^(nu^2)/L (Bayes), (1 + nu^2)/L (linear)
@@ -23,20 +24,30 @@ from typing import Any
 
 import sympy as sp
 
-from theorykit.derivations.gaussian import tilt, wick
-from theorykit.derivations.laplace import expand_token_sums, factorize_tokens, laplace_denominators
+from theorykit.derivations.gaussian import tilt
+from theorykit.derivations.laplace import expand_token_sums, factorize_tokens
 from theorykit.derivations.ledger import Claim, Derivation, Equations, Limit, Quantity, verified
-from theorykit.derivations.nodes import DistinctSum, Expectation, HalfLine, TokenExpectation
+from theorykit.derivations.nodes import Expectation, HalfLine, TokenExpectation
 from theorykit.derivations.single_location.best_elementwise import derive_best_elementwise
 from theorykit.derivations.single_location.chain import Chain
+from theorykit.derivations.single_location.erf import derive_erf
 from theorykit.derivations.single_location.linear import derive_linear
+from theorykit.derivations.single_location.long_sequences import (
+    CROWD,
+    FIELD_MEAN_ROW,
+    long_max,
+    long_spiked,
+    two_valued,
+)
 from theorykit.derivations.single_location.symbols import (
     FIELD,
     LENGTH,
+    M_K,
     NU,
     PAPER,
+    Q_K,
+    SHIFT,
     TOKEN_FIELD,
-    T,
     others,
     pairs,
     quantities,
@@ -50,11 +61,8 @@ SERIES = sp.Symbol("series", real=True)
 PAIR_EXCESS = sp.Symbol("pair_excess", nonnegative=True)
 REMAINDER = sp.Symbol("remainder", nonnegative=True)
 RATE = sp.Symbol("rate", positive=True)
+FLOOR = sp.Symbol("floor", positive=True)
 SLOPE = sp.Symbol("slope", positive=True)
-BAYES = sp.Symbol("bayes_rate", positive=True)
-LINEAR = sp.Symbol("linear_rate", positive=True)
-FIELD_MEAN = sp.Symbol("field_mean", nonnegative=True)
-LIKELIHOOD = sp.Function("a", positive=True)
 
 _PRECISE = {"digits": 30, "left": "mp-trapezoid", "right": "mp-quad"}
 _FAR = {"digits": 10, "left": "mp-trapezoid", "right": "mp-quad"}
@@ -148,7 +156,7 @@ def _series(
     before: tuple[str, sp.Expr, str] | None = None,
 ) -> None:
     """Chains of the law and of its series: ``excess/leading``, an integral with sech, powers of 1/nu."""
-    check = verified(*_GENTLE, **({"right": "mp-quad"} if excess.has(TokenExpectation) else _PRECISE))
+    check = verified(_GENTLE[0], **({"right": "mp-quad"} if excess.has(TokenExpectation) else _PRECISE))
     chain.define(SERIES, excess / leading, "the excess risk over its leading term")
     if before is not None:
         chain.add(SERIES, *before, check)
@@ -187,6 +195,21 @@ def _linear(chain: Chain) -> None:
               verified({"nu": "1e16", "L": 2}, {"nu": "1e16", "L": 7}, **_FAR))  # fmt: skip
 
 
+def _erf(chain: Chain) -> tuple[dict[sp.Symbol, tuple[sp.Expr, ...]], tuple[Limit, ...]]:
+    """Without a shift the wrong tokens keep a weight: only a bias lets the risk vanish."""
+    record = derive_erf("spiked").equations
+    moments = {n: e.subs(SHIFT, 0).subs(M_K, SLOPE).subs(Q_K, SLOPE**2) for n, e in record.observables.items()}
+    excess = 1 - moments["A"] ** 2 / (moments["power"] + moments["leak"])
+    leak = moments["leak"]
+    chain.define(FLOOR, excess, "excess risk of the best value, key slope k*, no shift")
+    chain.add(FLOOR, "strong signal", leak / (4 + leak),
+              "the hidden token has weight 2, the others do not know of the signal",
+              verified({"nu": "400", "L": 3, "slope": "0.9"}, {"nu": "3e4", "L": 5, "slope": "0.1"},
+                       digits=30, left="mp-trapezoid", right="mp-quad"))
+    best = Limit("floor", {"L": 2, "slope": 0}, sp.Rational(1, 5), "short key: (L - 1)/(L + 3)")
+    return {}, (best,)  # fmt: skip
+
+
 def _softplus(chain: Chain) -> tuple[dict[sp.Symbol, tuple[sp.Expr, ...]], tuple[Limit, ...]]:
     """The hidden score grows like sqrt(nu), the others stay: their share is b/(sqrt(nu) slope)."""
     x, root = TOKEN_FIELD, sp.sqrt(NU)
@@ -212,7 +235,7 @@ def _softplus(chain: Chain) -> tuple[dict[sp.Symbol, tuple[sp.Expr, ...]], tuple
               "for fields of any law: the hidden score is slope sqrt(nu) (1 + x/sqrt(nu)), and its "
               "fluctuation, like softplus(u) - u, is of higher order",
               verified({"nu": "1e26", "L": 2, "slope": "1.4"}, {"nu": "1e26", "L": 3, "slope": "0.7"},
-                       concrete=_two_valued, **_FAR))
+                       concrete=two_valued, **_FAR))
     chain.add(RATE, "one-token averages", closed,
               "independent tokens: the variance of the sum is the sum of the variances",
               verified({"L": 2, "slope": 1.4}, {"L": 3, "slope": 0.9}))
@@ -220,99 +243,11 @@ def _softplus(chain: Chain) -> tuple[dict[sp.Symbol, tuple[sp.Expr, ...]], tuple
     return {FIELD: (sp.Integer(0),)}, (relu,)  # fmt: skip
 
 
-def _two_valued(expression: sp.Expr, length: int = 0) -> sp.Expr:
-    """Fields that are 1 or -1 with equal probability, cheap at any length: some steps hold for any law."""
-
-    def token_by_token(integrand: sp.Expr, *_: sp.Basic) -> sp.Expr:
-        whole = integrand.replace(DistinctSum, lambda *args: DistinctSum(*args).expand_at(length))
-        names = {f: sp.Symbol(f"x_{f.indices[0]}", real=True) for f in whole.atoms(sp.Indexed)}
-        return Expectation(whole.xreplace(names), sorted(names.values(), key=str))
-
-    def halves(integrand: sp.Expr, variables: sp.Tuple, _: sp.Basic) -> sp.Expr:
-        for x in variables:
-            integrand = (integrand.subs(x, 1) + integrand.subs(x, -1)) / 2
-        return integrand
-
-    return expression.replace(TokenExpectation, token_by_token).replace(Expectation, halves)
-
-
-# --------------------------------------------------------------------------- long sequences
-
-
-def _long_spiked(chain: Chain) -> None:
-    """The denominator of the posterior weights becomes L times its mean."""
-    x, a, shifted = TOKEN_FIELD, LIKELIHOOD, LIKELIHOOD(TOKEN_FIELD[1] + sp.sqrt(NU))
-    total = shifted + others(lambda i: a(x[i]))
-    weight = TokenExpectation(shifted / total, (x,), LENGTH)
-    mean = Expectation(a(FIELD + sp.sqrt(NU)), FIELD) / Expectation(a(FIELD), FIELD)
-    _crowd(chain, BAYES, LENGTH * weight, {total: T}, mean, sp.sqrt(NU))
-    record = derive_linear("spiked").equations
-    power = LENGTH * (1 - record.observables["best_excess"])
-    chain.define(LINEAR, power, "L (1 - minimal excess risk), linear attention")
-    chain.add(LINEAR, "long sequence", sp.limit(power, LENGTH, sp.oo), "limit of a rational function",
-              verified({"nu": "0.7", "L": 10**12}, **_FAR))  # fmt: skip
-
-
-def _long_max(chain: Chain) -> None:
-    x, a = TOKEN_FIELD, LIKELIHOOD
-    total = others(lambda i: a(x[i]), first=1)
-    weight = TokenExpectation(others(lambda i: a(x[i]) ** 2, first=1) / total**2, (x,), LENGTH)
-    mean = Expectation(a(FIELD) ** 2, FIELD) / Expectation(a(FIELD), FIELD) ** 2
-    _crowd(chain, BAYES, LENGTH * weight, {total: T}, mean, NU)
-    field = TokenExpectation(others(lambda i: x[i] * a(x[i]), first=1) / total, (x,), LENGTH)
-    tilted = Expectation(FIELD * a(FIELD), FIELD) / Expectation(a(FIELD), FIELD)
-    _crowd(chain, FIELD_MEAN, field, {total: T}, tilted, NU)
-    record = derive_linear("max").equations
-    (mu,) = record.observables["best_m_k"].free_symbols
-    power = LENGTH * (1 - record.observables["best_excess"])
-    chain.define(LINEAR, power.xreplace({mu: FIELD_MEAN}), "L (1 - minimal excess risk), linear attention")
-    chain.add(LINEAR, "mean field", sp.expand(power.xreplace({mu: chain.results[FIELD_MEAN]})),
-              "the mean field of the hidden token inserted",
-              verified({"nu": "0.7", "L": 5}, concrete=lambda e, _: e.xreplace({FIELD_MEAN: NU}), **_PRECISE),
-              also=(FIELD_MEAN,))  # fmt: skip
-
-
-def _crowd(
-    chain: Chain,
-    symbol: sp.Symbol,
-    average: sp.Expr,
-    denominators: dict[sp.Expr, sp.Symbol],
-    mean: sp.Expr,
-    growth: sp.Expr,
-) -> None:
-    """Average over tokens -> one-token averages -> law of large numbers for the denominator -> closed."""
-
-    def exponential(expression: sp.Expr, _length: int = 0) -> sp.Expr:
-        return expression.replace(LIKELIHOOD, lambda u: sp.exp(growth * u))
-
-    coefficient, node = average.as_independent(TokenExpectation)
-    one_token = coefficient * factorize_tokens(laplace_denominators(node, denominators), {TOKEN_FIELD: FIELD})
-    closed = exponential(mean).replace(lambda e: isinstance(e, Expectation), _exponential_moment)
-    chain.define(symbol, average, _MEANINGS[symbol])
-    chain.add(symbol, "one-token averages", one_token, "Laplace variable, then independence of the tokens",
-              verified({"nu": 0.7, "L": 2}, concrete=exponential, left="legendre", right="trapezoid"))
-    chain.add(symbol, "law of large numbers", mean, "the denominator is L E a(x) for fields of any law",
-              verified({"nu": "0.4", "L": 10**12}, concrete=lambda e, _: _two_valued(exponential(e)), **_FAR))
-    chain.add(symbol, "exponential moments", sp.powsimp(closed), "a(x) = exp(beta x), tilted",
-              verified({"nu": "0.7", "L": 2}, concrete=exponential, **_PRECISE))  # fmt: skip
-
-
-def _exponential_moment(node: Expectation) -> sp.Expr:
-    """Average of an exponential, times a power of the field, by the tilt and Wick's theorem."""
-    tilted = tilt(node)
-    return tilted.replace(lambda e: isinstance(e, Expectation), wick)
-
-
-_MEANINGS = {
-    BAYES: "L (1 - excess Bayes risk)",
-    FIELD_MEAN: "mean field of the hidden token",
-}
 _SERIES = (
     Quantity(SERIES, "s", "excess risk over its leading term, in powers of 1/nu"),
     Quantity(LAW, "E", "excess risk at strong signal"),
 )
-_CROWD = (Quantity(BAYES, "b", _MEANINGS[BAYES]), Quantity(LINEAR, "r", "the same for linear attention"))
-
+_SLOPE = Quantity(SLOPE, "a", "length of the key, k = a k*", "(0, inf)")
 #: Name of a law -> (title, function that writes its chains, rows of the symbol table, notes).
 LAWS: dict[str, tuple[str, Callable[[Chain], Any], tuple[Quantity, ...], str]] = {
     "softmax": (
@@ -339,20 +274,23 @@ LAWS: dict[str, tuple[str, Callable[[Chain], Any], tuple[Quantity, ...], str]] =
         (Quantity(RATE, "r", "limit of nu times the excess risk"),),
         "",
     ),
+    "erf": (
+        "Sigmoidal attention without a shift at strong signal, spiked task",
+        _erf,
+        (Quantity(FLOOR, "f", "limit of the excess risk"), _SLOPE),
+        "",
+    ),
     "softplus": (
         "Normalized softplus attention at strong signal, spiked task",
         _softplus,
-        (
-            Quantity(RATE, "r", "limit of nu times the excess risk"),
-            Quantity(SLOPE, "a", "length of the key, k = a k*", "(0, inf)"),
-        ),
+        (Quantity(RATE, "r", "limit of nu times the excess risk"), _SLOPE),
         "The minimum over the slope is (L - 1) times 0.834...; corrections are of relative order 1/sqrt(nu).",
     ),
-    "long_spiked": ("Long sequences, spiked task", _long_spiked, _CROWD, ""),
+    "long_spiked": ("Long sequences, spiked task", long_spiked, CROWD, ""),
     "long_max": (
         "Long sequences, max task",
-        _long_max,
-        (*_CROWD, Quantity(FIELD_MEAN, r"\mu_\infty", _MEANINGS[FIELD_MEAN])),
+        long_max,
+        (*CROWD, FIELD_MEAN_ROW),
         "",
     ),
 }

@@ -24,7 +24,7 @@ from theorykit.derivations.ledger import (
     verified,
 )
 from theorykit.derivations.minimum import AtMinimum, numerically, pointwise
-from theorykit.derivations.nodes import Expectation, TokenExpectation
+from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation
 from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.hidden_field import MU, MU_ROW
 from theorykit.derivations.single_location.risk import LEAK, MEAN, MOMENTS, POWER, RESIDUAL, SQUARE
@@ -140,11 +140,6 @@ def _max_moments(chain: Chain) -> Concrete:
     field_mean = TokenExpectation(posterior(lambda i: a(x[i]) * x[i]), (x,), LENGTH)
     mean = TokenExpectation(posterior(lambda i: a(x[i]) * weight(i)), families, LENGTH)
     square = TokenExpectation(others(lambda i: weight(i) ** 2, first=1), families, LENGTH)
-    apart = (
-        evidence
-        + M_K * others(lambda i: a(x[i]) * x[i], first=1)
-        + orthogonal * others(lambda i: a(x[i]) * eta[i], first=1)
-    )
     point = {"nu": 0.9, "L": 2, "m_k": 0.6, "q_k": 0.8}
 
     def concrete(expression: sp.Expr, _length: int) -> sp.Expr:
@@ -153,7 +148,9 @@ def _max_moments(chain: Chain) -> Concrete:
     chain.define(MU, field_mean, MU_ROW.meaning)
     chain.define(MEAN, mean, MOMENTS[MEAN].meaning)
     chain.define(SQUARE, square, MOMENTS[SQUARE].meaning)
-    averaged = integrate_family(mean.with_integrand(sp.expand(apart / evidence)), (eta,))
+    averaged = integrate_family(mean, (eta,)).replace(
+        lambda e: isinstance(e, DistinctSum) and e.integrand == 0, lambda _: sp.Integer(0)
+    )
     chain.add(MEAN, "average over the orthogonal field", averaged,
               "eta is independent of the location, and the probabilities of the location sum to 1",
               verified(point, concrete=concrete))  # fmt: skip
