@@ -79,6 +79,7 @@ from theorykit.derivations.single_location.symbols import (
 
 __all__ = ["derive_off_manifold"]
 
+R = sp.Symbol("r", positive=True)  # Laplace variable of the weights where the location does not matter
 _TABLE = {**MOMENTS, **ROWS}
 _ALONG = {"nu": 0.7, "L": 2, "m_k": 0.6, "m_v": 0.5, "q_v": 0.9, "m_vk": 0.3}
 _GENERAL = {**_ALONG, "q_k": 0.7, "m_kv": 0.35, "q_kv": 0.4}
@@ -303,9 +304,11 @@ def _one_token(model: Model, chain: _Chain, moment: Moment, formula: str) -> Non
     given = (WEIGHT[1], *([PROBABILITY[1]] if moment.is_located and model.task != "spiked" else []))
     chain.add(symbol, "weights inserted", inserted, _INSERTED, proved(insert), *given)
 
-    denominators = {d: t for d, t in ((total, T), (evidence, S)) if d != 1}
+    # every average of the max task has variables of its own: they live on different scales
+    is_apart = model.task != "spiked" and not moment.is_located
+    denominators = {d: t for d, t in ((total, R if is_apart else T), (evidence, S)) if d != 1}
     laplace = laplace_denominators(inserted, denominators) if denominators else inserted
-    names = {TOKEN_FIELD: FIELD, TOKEN_ETA: ETA, TOKEN_SCORE: SCORE}
+    names = {TOKEN_FIELD: SCORE if is_apart else FIELD, TOKEN_ETA: ETA, TOKEN_SCORE: SCORE}
     one_token = factorize_tokens(laplace, {f: names[f] for f in view.families}, BELOW)
     reason = _REASON["max_infinite" if moment.is_located and model.task == "max_infinite" else ""]
     point = {**_GENTLE, "L": 3 if model.task == "spiked" else 2}
@@ -387,9 +390,10 @@ def _breakpoints(model: Model, formula: str) -> dict[sp.Symbol, tuple[sp.Expr, .
     kinks = [sp.Float(k, 17) - (SHIFT if model.is_shifted else 0) for k in parse(formula).kinks()]
     if not kinks:
         return {}
-    variable, scale = (FIELD, M_K) if model.is_aligned else (SCORE, sp.sqrt(Q_K))
+    scale = M_K if model.is_aligned else sp.sqrt(Q_K)
     shifts = (sp.Integer(0), *([sp.sqrt(NU) * M_K] if model.task == "spiked" else []))
-    return {variable: tuple((kink - shift) / scale for kink in kinks for shift in shifts)}
+    at = tuple((kink - shift) / scale for kink in kinks for shift in shifts)
+    return dict.fromkeys((FIELD, SCORE) if model.is_aligned else (SCORE,), at)
 
 
 def _limits(model: Model) -> tuple[Limit, ...]:
