@@ -20,6 +20,7 @@ __all__ = [
     "normal_cdf",
     "one_minus_exp",
     "owens_t",
+    "owens_t_gap",
     "sigmoid",
     "sign",
     "smaller",
@@ -44,11 +45,9 @@ def capped(u: float) -> float:
 def token_power(phi: float, complement: float, count: float) -> float:
     if count <= 0.0:
         return 1.0 if count == 0.0 else 0.0
-    if complement < 0.5:
-        return math.exp(count * math.log1p(-complement))
-    if phi <= 0.0:
-        return 0.0
-    return math.exp(count * math.log(phi))
+    if complement >= 0.5:
+        return 0.0 if phi <= 0.0 else math.exp(count * math.log(phi))
+    return math.exp(count * math.log1p(-complement))
 
 
 def softplus(x: float) -> float:
@@ -95,14 +94,23 @@ def owens_t(h: float, a: float) -> float:
     return value if a >= 0.0 else -value
 
 
+def owens_t_gap(h: float, a: float) -> float:
+    # T(h, 1) - T(h, a) without cancellation
+    return owens_t_between(abs(h), a, 1.0)
+
+
 def owens_t_panels(h: float, end: float) -> float:
     if h * end > 39.0:
         end = 39.0 / h
-    panels = int(math.ceil(max(1.0, end * max(1.0, h) / 1.5)))
-    half = 0.5 * end / panels
+    return owens_t_between(h, 0.0, end)
+
+
+def owens_t_between(h: float, start: float, end: float) -> float:
+    panels = math.ceil(max(1.0, (end - start) * max(1.0, h) / 1.5))
+    half = 0.5 * (end - start) / panels
     total = 0.0
     for k in range(panels):
-        centre = (2 * k + 1) * half
+        centre = start + (2 * k + 1) * half
         for i in range(8):
             d = half * OWENS_NODES[i]
             for x in (centre - d, centre + d):
@@ -203,7 +211,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "sign": (),
     "larger": (),
     "smaller": (),
-    "owens_t": ("OWENS_NODES", "OWENS_WEIGHTS", "owens_t_panels"),
+    "owens_t": ("OWENS_NODES", "OWENS_WEIGHTS", "owens_t_between", "owens_t_panels"),
+    "owens_t_gap": ("OWENS_NODES", "OWENS_WEIGHTS", "owens_t_between"),
     "add_product": (),
     "add_row_sums": (),
     "integrate_below": (),

@@ -34,6 +34,7 @@ from theorykit.derivations.nodes import (
     gamma_weight,
     normal_cdf,
     owens_t,
+    owens_t_gap,
 )
 from theorykit.errors import DerivationError
 
@@ -88,11 +89,13 @@ _MP_FUNCTIONS = {
     gamma_weight.__name__: lambda u, n: u**n * mpmath.exp(-u),
     TokenPower.__name__: lambda base, count: base**count if count >= 0 else mpmath.mpf(0),
     owens_t.__name__: _mp_owens_t,
+    owens_t_gap.__name__: lambda h, a: _mp_owens_t(h, mpmath.mpf(1)) - _mp_owens_t(h, a),
 }
 _NP_FUNCTIONS = {
     gamma_weight.__name__: _np_gamma_weight,
     TokenPower.__name__: _np_token_power,
     owens_t.__name__: _np_owens_t,
+    owens_t_gap.__name__: lambda h, a: _np_owens_t(h, 1.0) - _np_owens_t(h, a),
 }
 
 
@@ -157,7 +160,9 @@ class _Precise:
             rough = _Precise(2, self.rule)
             scan = [(abs(rough.in_log(node, environment, mpmath.mpf(s))), s) for s in range(-120, 121, 5)]
         peak = max(scan, key=lambda pair: pair[0])[1]
-        return self._trapezoid(lambda s: self.in_log(node, environment, s), mpmath.mpf(peak), mpmath.mpf("0.5"))
+        return self._trapezoid(
+            lambda s: self.in_log(node, environment, s), mpmath.mpf(peak), mpmath.mpf("0.5")
+        )
 
     def in_log(self, node: HalfLine, environment: Mapping[sp.Symbol, Any], s: mpmath.mpf) -> mpmath.mpf:
         """The integrand of a half-line integral over s = log t."""
@@ -213,9 +218,7 @@ def _lookup(symbol: sp.Symbol, environment: Mapping[sp.Symbol, Any]) -> Any:
         raise DerivationError(f"no value for {symbol}; known: {sorted(map(str, environment))}") from None
 
 
-def _kinks(
-    integrand: sp.Expr, variable: sp.Symbol, environment: Mapping[sp.Symbol, Any]
-) -> list[mpmath.mpf]:
+def _kinks(integrand: sp.Expr, variable: sp.Symbol, environment: Mapping[sp.Symbol, Any]) -> list[mpmath.mpf]:
     """Where the integrand is not smooth in the variable: roots of the arguments of abs, max, sign.
 
     A switch that also depends on an inner variable is smoothed by the inner average and left out.
@@ -527,7 +530,9 @@ def evaluate_tensor(
 
     Averages over tokens need an integer length and at most about five non-polynomial fields.
     """
-    environment = _environment(expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v))
+    environment = _environment(
+        expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v)
+    )
     expression = sp.sympify(expression)
     fine = float(_Tensor(rule, 1.0).value(expression, environment, 0))
     coarse = float(_Tensor(rule, 0.8, 0.88).value(expression, environment, 0))

@@ -40,6 +40,7 @@ __all__ = [
     "normal_cdf",
     "normal_pdf",
     "owens_t",
+    "owens_t_gap",
 ]
 
 
@@ -86,6 +87,20 @@ class owens_t(sp.Function):
         power = "" if exp is None else rf"^{{{exp}}}"
         inner = ",".join(printer._print(a) for a in self.args)
         return rf"T{power}\left({inner}\right)"
+
+
+class owens_t_gap(sp.Function):
+    r""":math:`T(h,1)-T(h,a)` for a in [0, 1], one positive integral: what differences of T cancel to."""
+
+    nargs = 2
+
+    def _eval_rewrite_as_owens_t(self, h: sp.Expr, a: sp.Expr, **_: object) -> sp.Expr:
+        return owens_t(h, sp.Integer(1)) - owens_t(h, a)
+
+    def _latex(self, printer: LatexPrinter, exp: str | None = None) -> str:
+        h, a = (printer._print(argument) for argument in self.args)
+        body = rf"\left[T\left({h},1\right)-T\left({h},{a}\right)\right]"
+        return body if exp is None else rf"{body}^{{{exp}}}"
 
 
 class gamma_weight(sp.Function):

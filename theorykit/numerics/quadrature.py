@@ -378,12 +378,22 @@ def _observe(evaluation: _Evaluation) -> tuple[np.ndarray, np.ndarray]:
         )
     integrals, absolute = evaluation.integrals()
     values = plan.observables(parameters, integrals)
-    floor = ROUNDING * np.abs(values)
+    # a number of size exp(-c) comes from exponents of size c, whose rounding is relative to c
+    floor = ROUNDING * np.abs(values) * (1 + _exponent(values) / 8)
     for k in range(integrals.size):
         moved = integrals.copy()
-        moved[k] += 2 * ROUNDING * absolute[k]
+        moved[k] += 2 * ROUNDING * absolute[k] * (1 + _exponent(absolute[k]) / 8)
         floor = floor + np.abs(plan.observables(parameters, moved) - values)
+    if integrals.size == 0:  # closed: rounding inside shows where the arguments are moved by as much
+        for k in range(parameters.size):
+            moved = parameters.copy()
+            moved[k] *= 1 + 2 * ROUNDING
+            floor = floor + np.abs(plan.observables(moved, integrals) - values)
     return values, floor
+
+
+def _exponent(values: np.ndarray) -> np.ndarray:
+    return np.abs(np.log(np.maximum(np.abs(values), 1e-300)))
 
 
 def _rough_changes(evaluation: _Evaluation, values: np.ndarray) -> dict[str, np.ndarray]:

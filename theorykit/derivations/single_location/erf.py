@@ -23,7 +23,7 @@ from theorykit.derivations.ledger import (
     proved,
     verified,
 )
-from theorykit.derivations.nodes import Expectation, TokenExpectation, normal_cdf, owens_t
+from theorykit.derivations.nodes import Expectation, TokenExpectation, normal_cdf, owens_t, owens_t_gap
 from theorykit.derivations.single_location.risk import LEAK, MEAN, MOMENTS, POWER, RESIDUAL
 from theorykit.derivations.single_location.symbols import (
     FIELD,
@@ -123,7 +123,28 @@ def _chain(symbol: sp.Symbol, average: TokenExpectation) -> list[Step]:
     closed = separate.replace(lambda e: isinstance(e, Expectation), _closed)
     add("Gaussian averages", closed, "E Phi(a + b x) = Phi(h), E Phi(a + b x)^2 = Phi(h) - 2 T(h, tau)",
         verified(_POINT, _BELOW, digits=30, left="mp-trapezoid", right="mp-quad"))  # fmt: skip
+    stable = _collected(closed.replace(owens_t, _by_gap))
+    if stable != closed:
+        add("form without cancellation", stable, "2 T(h, 1) = Phi(h) - Phi(h)^2, so that Phi(h) - 2 T(h, tau) is "
+            "Phi(h)^2 + 2 [T(h, 1) - T(h, tau)]",
+            verified(_POINT, _BELOW, digits=30, left="mp-trapezoid", right="mp-quad"))  # fmt: skip
     return steps
+
+
+def _by_gap(h: sp.Expr, a: sp.Expr) -> sp.Expr:
+    return (normal_cdf(h) - normal_cdf(h) ** 2) / 2 - owens_t_gap(h, a)
+
+
+def _collected(expression: sp.Expr) -> sp.Expr:
+    """Numbers multiplied into the brackets, where Phi then cancels and Phi^2 stays; other factors stay outside."""
+    if isinstance(expression, sp.Mul):
+        numbers, rest = expression.as_independent(owens_t_gap, as_Add=False)
+        if numbers.is_number and isinstance(rest, sp.Add):
+            return sp.Add(*[numbers * t for t in rest.args])
+        return sp.Mul(*[_collected(f) for f in expression.args])
+    if isinstance(expression, sp.Add):
+        return sp.Add(*[_collected(t) for t in expression.args])
+    return expression
 
 
 def _in_phi(argument: sp.Expr) -> sp.Expr:
