@@ -5,7 +5,7 @@ stage         input -> output                             module
 ============  ==========================================  ============================================
 rewrite       expression -> stable expression             ``rewrite``
 lower         ``Equations`` -> ``Plan``                   ``lower``
-emit          ``Plan`` -> module source                   ``emit`` (``printer``, ``primitives``)
+emit          ``Plan`` -> module source                   ``emit`` (``wellposed``, ``body``, ``printer``)
 store         source -> file named by its hash            ``cache``
 load          file -> ``Program``                         ``program``
 ============  ==========================================  ============================================

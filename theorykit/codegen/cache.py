@@ -124,7 +124,9 @@ def _require_private(path: Path) -> None:
         return
     status = path.stat()
     if status.st_uid != os.getuid():
-        raise CacheError(f"{path} belongs to user {status.st_uid}, not to you; set THEORYKIT_CACHE to your own")
+        raise CacheError(
+            f"{path} belongs to user {status.st_uid}, not to you; set THEORYKIT_CACHE to your own"
+        )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise CacheError(
             f"{path} can be written by others (mode {stat.S_IMODE(status.st_mode):o}); generated code is not "

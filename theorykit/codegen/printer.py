@@ -14,7 +14,7 @@ from theorykit.codegen.functions import capped, one_minus_exp, sigmoid, softplus
 from theorykit.derivations.nodes import normal_cdf, owens_t, owens_t_gap
 from theorykit.errors import CodegenError
 
-__all__ = ["FUNCTIONS", "PRIMITIVES", "condition", "constant", "is_costly", "operation"]
+__all__ = ["FUNCTIONS", "PRIMITIVES", "condition", "constant", "is_costly", "operation", "require_code"]
 
 FUNCTIONS: dict[type, str] = {
     sp.exp: "math.exp",
@@ -56,6 +56,21 @@ def constant(value: sp.Expr) -> str | None:
     if not math.isfinite(number) or (number == 0.0 and value.is_zero is False):
         raise CodegenError(f"the number {str(value)[:60]} cannot be written into generated code")
     return repr(number)
+
+
+def require_code(expression: sp.Expr) -> None:
+    """Raise CodegenError if a part of the expression is not on the list."""
+    seen: set[sp.Expr] = set()
+
+    def visit(part: sp.Expr) -> str:
+        if part in seen or part.is_Symbol or constant(part) is not None:
+            return ""
+        seen.add(part)
+        if not isinstance(part, sp.Piecewise):
+            return operation(part, visit)
+        return "".join(visit(value) + condition(test, visit) for value, test in part.args)
+
+    visit(expression)
 
 
 def is_costly(expression: sp.Expr) -> bool:

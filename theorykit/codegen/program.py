@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ class Program:
         edges = np.linspace(0, rows, min(count, rows) + 1).astype(int)
         jobs = [
             pool.submit(function, *arguments, out, int(a), int(b))
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
+            for a, b in pairwise(edges)
         ]
         for job in jobs:
             job.result()

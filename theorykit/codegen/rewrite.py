@@ -118,19 +118,25 @@ def stabilize_functions(expression: sp.Expr) -> sp.Expr:
 
 def _stable_function(node: sp.Basic) -> sp.Basic:
     if isinstance(node, sp.log):
-        rest = sp.expand(node.args[0] - 1)
-        if isinstance(rest, sp.exp):
-            return softplus(rest.args[0])
+        exponent = _exponent(node.args[0] - 1)
+        if exponent is not None:
+            return softplus(exponent)
     if isinstance(node, sp.Pow) and node.exp.is_Integer and node.exp < 0:
-        rest = sp.expand(node.base - 1)
-        if isinstance(rest, sp.exp):
-            return sigmoid(-rest.args[0]) ** (-node.exp)
+        exponent = _exponent(node.base - 1)
+        if exponent is not None:
+            return sigmoid(-exponent) ** (-node.exp)
     if isinstance(node, gamma_weight):
         u, degree = node.args
         return capped(u) ** degree * sp.exp(-u)
     if isinstance(node, sp.Add):
         return _stable_sum(node)
     return node
+
+
+def _exponent(expression: sp.Expr) -> sp.Expr | None:
+    """z of e**z, or of a product of such (averages that were nested leave exponentials of sums as products)."""
+    factors = sp.Mul.make_args(expression)
+    return sp.Add(*[f.args[0] for f in factors]) if all(isinstance(f, sp.exp) for f in factors) else None
 
 
 def _stable_sum(node: sp.Expr) -> sp.Expr:
