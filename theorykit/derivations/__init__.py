@@ -51,6 +51,7 @@ CATALOGUE: dict[str, str] = {
         ("linear", "linear", "derive_linear"),
         ("erf", "erf", "derive_erf"),
         ("best_elementwise", "best_elementwise", "derive_best_elementwise"),
+        ("asymptotics", "asymptotics", "derive_asymptotics"),
         ("off_manifold", "off_manifold", "derive_off_manifold"),
     )
 }

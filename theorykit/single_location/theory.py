@@ -31,6 +31,7 @@ from theorykit.theory import Theory, ValidationPoint
 __all__ = ["THEORY"]
 
 _LAWS = ("spiked", "max", "max_infinite")
+_LIMIT_LAWS = ("softmax", "best_elementwise", "linear", "erf", "softplus", "long_spiked", "long_max")
 
 
 def _catalogue() -> dict[str, Callable[[], Any]]:
@@ -59,6 +60,11 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
     for task in ("spiked", "max"):
         add("linear", task, task=task)
     add("erf", "spiked", task="spiked")
+    for law in _LIMIT_LAWS:
+        add("asymptotics", law.replace("_", " "), law=law)
+    for task in _LAWS:
+        add("off_manifold", task, "exp(x)", task=task, kind="normalized", formula="exp(x)", aligned=task != "spiked")
+        add("off_manifold", task, "1 + x", task=task, kind="elementwise", formula="1 + x", aligned=task != "spiked")
     return entries
 
 

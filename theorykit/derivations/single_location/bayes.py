@@ -195,6 +195,5 @@ def _limits(task: str) -> tuple[Limit, ...]:
     one = sp.Integer(1)
     return (
         Limit(name, {"nu": 0, "L": 3}, sp.Rational(2, 3), "no signal: the location is guessed, 1 - 1/L"),
-        Limit(name, {"nu": 2, "L": 1}, 0 * one, "a single token needs no attention"),
         Limit(name, {"nu": 0, "L": 10**6}, 1 - sp.Rational(1, 10**6), "no signal, long sequences"),
     )
