@@ -32,7 +32,7 @@ from theorykit.derivations.ledger import (
     proved,
     verified,
 )
-from theorykit.derivations.nodes import DistinctSum, TokenExpectation
+from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation, TruncatedExpectation
 from theorykit.derivations.single_location.off_manifold_model import (
     EXCESS,
     KERNEL,
@@ -80,6 +80,7 @@ from theorykit.derivations.single_location.symbols import (
 __all__ = ["derive_off_manifold"]
 
 R = sp.Symbol("r", positive=True)  # Laplace variable of the weights where the location does not matter
+ETA_BELOW = sp.Symbol("eta_y", real=True)  # orthogonal field of a token below the largest one
 _TABLE = {**MOMENTS, **ROWS}
 _ALONG = {"nu": 0.7, "L": 2, "m_k": 0.6, "m_v": 0.5, "q_v": 0.9, "m_vk": 0.3}
 _GENERAL = {**_ALONG, "q_k": 0.7, "m_kv": 0.35, "q_kv": 0.4}
@@ -304,18 +305,30 @@ def _one_token(model: Model, chain: _Chain, moment: Moment, formula: str) -> Non
     given = (WEIGHT[1], *([PROBABILITY[1]] if moment.is_located and model.task != "spiked" else []))
     chain.add(symbol, "weights inserted", inserted, _INSERTED, proved(insert), *given)
 
-    # every average of the max task has variables of its own: they live on different scales
+    # every average of the max task has variables of its own: what matters of them differs
     is_apart = model.task != "spiked" and not moment.is_located
     denominators = {d: t for d, t in ((total, R if is_apart else T), (evidence, S)) if d != 1}
     laplace = laplace_denominators(inserted, denominators) if denominators else inserted
     names = {TOKEN_FIELD: SCORE if is_apart else FIELD, TOKEN_ETA: ETA, TOKEN_SCORE: SCORE}
-    one_token = factorize_tokens(laplace, {f: names[f] for f in view.families}, BELOW)
+    one_token = _apart_below(factorize_tokens(laplace, {f: names[f] for f in view.families}, BELOW))
     reason = _REASON["max_infinite" if moment.is_located and model.task == "max_infinite" else ""]
     point = {**_GENTLE, "L": 3 if model.task == "spiked" else 2}
     check = verified(point, left="legendre", right="trapezoid", concrete=_gentle)
     chain.add(symbol, "one-token averages", one_token, reason, check)
     closed = _with_formula(formula)
     chain.add(symbol, "formula", closed(one_token), "kernel or activation inserted", proved(closed))
+
+
+def _apart_below(expression: sp.Expr) -> sp.Expr:
+    """The orthogonal field of tokens below the largest one under a name of its own."""
+
+    def renamed(node: Expectation) -> sp.Expr:
+        return Expectation(node.integrand.xreplace({ETA: ETA_BELOW}), [ETA_BELOW])
+
+    return expression.replace(
+        lambda e: isinstance(e, TruncatedExpectation),
+        lambda e: e.replace(lambda inner: isinstance(inner, Expectation), renamed),
+    )
 
 
 _INSERTED = "the definition of the weights, products of sums over tokens multiplied out"
