@@ -560,6 +560,13 @@ class TestProcess:
         assert done.returncode == 2
         assert "UnicodeEncodeError" not in done.stderr
 
+    def test_reader_that_stops_early(self):
+        """As in ``theorykit cite | head -1``: no message about the broken pipe."""
+        command = [sys.executable, "-u", "-m", "theorykit", "cite"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            running.stdout.close()
+            assert running.stderr.read() == ""
+
     def test_main_returns_the_code(self, capsys):
         assert main(["cite"]) == 0
         assert main(["risk", "slr", "--nu", "-1", "--length", "3"]) == 2

@@ -25,6 +25,8 @@ class Verbs(TyperGroup):
                 return super().invoke(ctx)
             except ConvergenceError as error:
                 self._refuse(ctx, "no convergence", error, NOT_CONVERGED)
+            except BrokenPipeError:
+                raise  # the reader has seen enough (`| head`): typer ends quietly
             except (TheorykitError, ValueError, TypeError, OSError) as error:
                 self._refuse(ctx, "error", error, BAD_INPUT)
 
