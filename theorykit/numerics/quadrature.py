@@ -49,13 +49,16 @@ class QuadraturePlan(Protocol):
 @dataclass(frozen=True)
 class Options:
     """rtol: relative accuracy asked of each observable. A result is returned if its error estimate is below
-    ``accept`` (relative) and raises ConvergenceError otherwise. ``max_points`` bounds one table."""
+    ``accept`` (relative) and raises ConvergenceError otherwise. ``max_points`` bounds the integrand values of one
+    evaluation, ``max_nodes`` the nodes of a variable, ``max_table`` the numbers in a table."""
 
     rtol: float = 2e-14
     accept: float = 1e-6
     atol: float = 1e-300
     max_rounds: int = 14
     max_points: float = 4e8
+    max_nodes: float = 1e6
+    max_table: float = 4e7
 
 
 @dataclass(frozen=True)
@@ -438,11 +441,22 @@ def integrate(
         errors = np.sum(changes, axis=0) + floor if changes else floor
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
         slow = [n for n, c in zip(names, changes, strict=True) if np.any(c > target / len(names))]
-        if not slow or base.evaluations * GROWTH ** len(slow) > options.max_points:
+        if not slow or _is_large(base, GROWTH ** len(slow), options):
             break
         for name in slow:
             current = _refined(plan, current, name, GROWTH)
     return _checked(plan, parameters, values, errors, current, total, options)
+
+
+def _is_large(base: _Evaluation, growth: float, options: Options) -> bool:
+    """Whether finer grids would take too long or too much memory."""
+    longest = max(grid.nodes.size for grid in base.grids.values())
+    largest = max(table.size for table in base.tables)
+    return (
+        base.evaluations * growth > options.max_points
+        or longest * growth > options.max_nodes
+        or largest * growth > options.max_table
+    )
 
 
 def _with_finer(base: _Evaluation, intervals: Intervals, name: str) -> tuple[np.ndarray, np.ndarray, int]:

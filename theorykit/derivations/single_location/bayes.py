@@ -192,7 +192,6 @@ def _tilted(closed: sp.Expr, premise: str) -> Step:
 
 def _limits(task: str) -> tuple[Limit, ...]:
     name = EXCESS.name
-    one = sp.Integer(1)
     return (
         Limit(name, {"nu": 0, "L": 3}, sp.Rational(2, 3), "no signal: the location is guessed, 1 - 1/L"),
         Limit(name, {"nu": 0, "L": 10**6}, 1 - sp.Rational(1, 10**6), "no signal, long sequences"),

@@ -110,7 +110,6 @@ def _finite() -> tuple[sp.Expr, tuple[Step, ...], tuple[Limit, ...]]:
     )  # fmt: skip
     limits = (
         Limit(MU.name, {"nu": 0, "L": 3}, sp.Integer(0), "no signal: the hidden token is any token"),
-        Limit(MU.name, {"nu": 2, "L": 1}, sp.Integer(0), "a single token"),
     )
     return definition, steps, limits
 
@@ -130,7 +129,6 @@ def _infinite() -> tuple[sp.Expr, tuple[Step, ...], tuple[Limit, ...]]:
              verified({"L": 5}, digits=30, left="mp-trapezoid", right="mp-quad")),
     )  # fmt: skip
     limits = (
-        Limit(MU.name, {"L": 1}, sp.Integer(0), "a single token"),
         Limit(MU.name, {"L": 2}, 1 / sp.sqrt(sp.pi), "larger of two standard Gaussians"),
         Limit(MU.name, {"L": 3}, sp.Rational(3, 2) / sp.sqrt(sp.pi), "largest of three standard Gaussians"),
     )
