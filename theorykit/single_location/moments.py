@@ -66,6 +66,12 @@ class KeyMoments:
             values["shift"] = float(self.activation.shift or 0.0)
         return values
 
+    def _is_silent(self, q_k: float) -> bool:
+        """Whether all weights are 0: the scores are, and the activation vanishes there."""
+        if q_k != 0 or self.is_normalized or isinstance(self.activation, Erf):
+            return False
+        return float(self.activation.formula.evaluate([0.0])[0]) == 0
+
     def at(
         self, m_k: float, q_k: float, m_v: float | None = None, grids: Grids | None = None
     ) -> dict[str, Estimate]:
@@ -86,13 +92,16 @@ class KeyMoments:
     ) -> dict[str, Estimate]:
         if length == 1 and self.is_normalized:
             return {n: Estimate(0.0, 0.0) for n in ("miss", "miss_square", "leak")}
+        if self._is_silent(q_k):
+            return {n: Estimate(float(n == "residual"), 0.0) for n in ("A", "power", "leak", "residual")}
         point = self._point(length, m_k, q_k, m_v)
         return self._program(m_v is not None).values(point, self.options, intervals)
 
     def risk_at(self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float) -> dict[str, Estimate]:
-        """Observables of the risk record at the overlaps: excess, risk, ..."""
+        """ "excess" and "risk" at the overlaps."""
         moments = self.at(m_k, q_k, None if self.is_normalized else m_v)
-        return propagate(self.risk, {**moments, "m_v": m_v, "q_v": q_v, "noise": noise})
+        inputs = {**moments, "m_v": m_v, "q_v": q_v, "noise": noise}
+        return propagate(self.risk, inputs, ("excess", "risk"))
 
     def best_value(self, m_k: float, q_k: float, grids: Grids | None = None) -> tuple[Estimate, Estimate]:
         """(m_v, excess risk) at the best v for this key. No weight at all: v is irrelevant, risk 1."""
@@ -110,7 +119,9 @@ class KeyMoments:
     # ---------------------------------------------------------------- for searches: fast, without errors
 
     def grids(self, m_k: float, q_k: float, rtol: float) -> dict[int, dict[str, Interval]]:
-        """Grids of each length that are good to ``rtol`` at these overlaps."""
+        """Grids of each length that are good to ``rtol`` at these overlaps (of a unit key, without weights)."""
+        if self._is_silent(q_k):
+            m_k, q_k = 1.0, 1.0
         compiled = self._program(False)
         return {
             length: compiled.grids_for(self._point(length, m_k, q_k, None), rtol)

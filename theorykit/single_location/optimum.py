@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate, Optimum, Status
 from theorykit.single_location.activations import Activation, Erf, Linear, Softmax
+from theorykit.single_location.minimum import Vertex, extrapolated, lowest, quartic_vertex
 from theorykit.single_location.moments import KeyMoments
 from theorykit.single_location.programs import program, propagate, task_name
 from theorykit.single_location.tasks import Spiked, Task
@@ -22,16 +23,22 @@ from theorykit.single_location.tasks import Spiked, Task
 if TYPE_CHECKING:
     from theorykit.single_location.moments import Grids
 
-__all__ = ["find_optimum"]
+__all__ = ["NOISE", "Search", "find_optimum", "squared"]
 
 _SCAN = (0.1, 0.3, 1.0, 3.0)
+_OPPOSITE = (0.1, 1.0)  # where the other sign of m_k is tried
+_NEAR = (0.03, 0.01, 0.003, 0.001)  # probed, on both sides, while the risk still falls towards 0
 _FAR = (10.0, 25.0)  # probed while the risk still falls at the end of the scan
 _LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
-_SEARCH, _SMOOTH = 1e-4, 1e-10  # accuracy of the grids during the search, and of the final parabola
-_SEARCH_TOLERANCE = 3e-4  # in log m_k; the parabola does the rest
-_POLISH = 1e-4  # relative step of the final parabola
+_SEARCH, _SMOOTH = 1e-4, 1e-10  # accuracy of the grids during the search, and of the final polynomial
+_FINEST = 1e-14  # no grid is asked to be better
+_SEARCH_TOLERANCE = 3e-4  # in log m_k; the polynomial does the rest
+_POLISH = 1e-2  # relative step of the final polynomial
+_POLISH_ROUNDS = 8
+_KEY_ERROR = 1e-7  # relative error of m_k after the polynomial, at best
+NOISE = 4e-15  # rounding of a risk, relative
+_FLAT = 2e-14  # risks closer than this are equal
 _ORTHOGONAL = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
-_KEY_ERROR = 1e-7  # relative error of m_k after the parabola
 _GAIN = 1e-4  # relative gain from which an orthogonal part counts: coarse grids are good to about 1e-5
 
 
@@ -40,8 +47,10 @@ def find_optimum(task: Task, activation: Activation) -> Optimum:
     if isinstance(activation, Linear):
         return _linear_optimum(task)
     if isinstance(activation, Erf) and activation.shift is None:
-        return _with_free_shift(task)
-    return _Search(task, activation).run()
+        from theorykit.single_location.free_shift import find_shifted_optimum
+
+        return find_shifted_optimum(task)
+    return Search(task, activation).run()
 
 
 def _linear_optimum(task: Task) -> Optimum:
@@ -59,7 +68,7 @@ def _linear_optimum(task: Task) -> Optimum:
         found["best_m_k"],
         found["best_q_k"],
         m_v,
-        _squared(m_v),
+        squared(m_v),
         evaluations=1,
     )
 
@@ -76,8 +85,18 @@ def _hidden_field(task: Task) -> Estimate:
     return Estimate(value, error)
 
 
+@dataclass(frozen=True)
+class Polished:
+    """A minimum in m_k: where, on which grids, relative error of m_k, how far the risk may be above its minimum."""
+
+    m_k: float
+    grids: Grids
+    key_error: float
+    rise: float
+
+
 @dataclass
-class _Search:
+class Search:
     """One minimization: the risk at the best v as a function of m_k, for k along k*."""
 
     task: Task
@@ -93,126 +112,172 @@ class _Search:
         return KeyMoments(self.task, self.activation, aligned=False)
 
     def run(self) -> Optimum:
-        m_k = self._minimum()
-        if m_k is None:
-            return self._limit()
-        return self._described(m_k)
+        m_k, sign = self._minimum()
+        return self._limit(sign) if m_k is None else self.described(m_k)
 
-    def _described(self, m_k: float) -> Optimum:
-        m_k, grids, curvature = self._polished(m_k)
-        self._require_alignment(m_k, self._quick(m_k, grids), grids)
+    def described(self, m_k: float) -> Optimum:
+        """The optimum near m_k, with its errors."""
+        best = self._polished(m_k)
+        m_k, grids = best.m_k, best.grids
+        self._require_alignment(m_k, self.quick(m_k, grids), grids)
         m_v, value = self.aligned.best_value(m_k, m_k * m_k, grids)
-        key = Estimate(m_k, _KEY_ERROR * abs(m_k))
-        m_v = Estimate(float(m_v), m_v.error + self._value_error(m_k, grids))
-        # an error of m_k raises the risk by half the curvature times its square
-        value = Estimate(float(value), value.error + 0.5 * curvature * (_KEY_ERROR / _POLISH) ** 2)
+        key = Estimate(m_k, best.key_error * abs(m_k))
+        m_v = Estimate(float(m_v), m_v.error + self._value_slope(m_k, grids) * best.key_error)
         return Optimum(
-            value,
+            Estimate(float(value), value.error + best.rise),
             key,
-            _squared(key),
+            squared(key),
             m_v,
-            _squared(m_v),
+            squared(m_v),
             shift=self.activation.shift if isinstance(self.activation, Erf) else None,
             evaluations=self.evaluations,
         )
 
     # ------------------------------------------------------------ along k*
 
-    def _quick(self, m_k: float, grids: Grids) -> float:
+    def quick(self, m_k: float, grids: Grids) -> float:
+        """Risk on given grids, without error."""
         self.evaluations += 1
         return self.aligned.quick_excess(m_k, m_k * m_k, grids)
 
-    def _grids(self, *keys: float) -> Grids:
-        """Grids that hold the integrals at several m_k (and between: they move steadily)."""
-        return _union(*[self.aligned.grids(m, m * m, _SEARCH) for m in keys])
+    def accuracy(self, wanted: float) -> float:
+        """Relative accuracy asked of the moments of the weights.
 
-    def _minimum(self) -> float | None:
-        """m_k of the smallest risk, None where it falls up to the end of what is probed."""
-        near = self._grids(1.0, 3.0)
-        origin = self._quick(0.0, near)
-        sign = 1.0 if self._quick(1.0, near) <= self._quick(-1.0, _mirrored(near)) else -1.0
-        if sign < 0:
-            near = self._grids(-1.0, -3.0)
-        points = [0.0, *(sign * m for m in _SCAN)]
-        risks = [origin, *(self._quick(m, near) for m in points[1:])]
-        while _first_lowest(risks) == len(points) - 1:
-            if len(points) > len(_SCAN) + len(_FAR):
-                return None
-            points.append(sign * _FAR[len(points) - len(_SCAN) - 1])
-            near = _union(near, self._grids(points[-1]))
-            risks.append(self._quick(points[-1], near))
-        best = _first_lowest(risks)
-        if best == 0:
-            return self._near_zero(points[1], risks[0], near)
-        return self._between(points[best - 1], points[best + 1], near)
+        Normalized weights of a long sequence can be all but uniform: everything that distinguishes one key from
+        another is then of the size of E 1/L.
+        """
+        if self.activation.kind != "normalized":
+            return wanted
+        return max(_FINEST, wanted * math.fsum(p / length for length, p in self.task.lengths))
+
+    def search_grids(self, *keys: float) -> Grids:
+        """Grids that hold the integrals at several m_k (and between: they move steadily)."""
+        return _union(*[self.aligned.grids(m, m * m, self.accuracy(_SEARCH)) for m in keys])
+
+    def smooth_grids(self, m_k: float) -> Grids:
+        """Fine grids around m_k, on which the risk is a smooth function of it."""
+        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(_SMOOTH))
+
+    def _minimum(self) -> tuple[float | None, float]:
+        """(m_k of the smallest risk, its sign); None where the risk falls up to the end of what is probed."""
+        grids = _mirrored(self.search_grids(1.0, 3.0))
+        near, far = list(_NEAR), list(_FAR)
+        risks = {m: self.quick(m, grids) for m in (0.0, *_SCAN, *(-m for m in _OPPOSITE))}
+        if lowest(risks, _FLAT) < 0:
+            risks |= {-m: self.quick(-m, grids) for m in _SCAN if -m not in risks}
+        while True:
+            best = lowest(risks, _FLAT)
+            order = sorted(risks)
+            position = order.index(best)
+            below, above = order[max(position - 1, 0)], order[min(position + 1, len(order) - 1)]
+            sign = -1.0 if best < 0 else 1.0
+            if best != 0 and best in (below, above):
+                if not far:
+                    return None, sign
+                m = sign * far.pop(0)
+                grids = _union(grids, self.search_grids(m))
+                risks[m] = self.quick(m, grids)
+            elif 0.0 in (below, best, above) and near:
+                m = near.pop(0)
+                risks |= {s * m: self.quick(s * m, grids) for s in (1.0, -1.0)}
+            elif best == 0:
+                return self._near_zero(above, risks[0.0], grids), sign
+            else:
+                return self._between(below, above, grids), sign
 
     def _between(self, low: float, high: float, grids: Grids) -> float:
-        """Minimum in a bracket, in log m_k."""
+        """Minimum in a bracket on one side of zero, in log |m_k|."""
         from scipy.optimize import minimize_scalar
 
-        sign = math.copysign(1.0, high)
-        start = abs(low) if low != 0 else abs(high) / 30
+        sign = 1.0 if high > 0 else -1.0
+        ends = sorted(abs(m) for m in (low, high))
         found = minimize_scalar(
-            lambda u: self._quick(sign * math.exp(u), grids),
-            bounds=(math.log(start), math.log(abs(high))),
+            lambda u: self.quick(sign * math.exp(u), grids),
+            bounds=(math.log(ends[0] or ends[1] / 1000), math.log(ends[1])),
             method="bounded",
             options={"xatol": _SEARCH_TOLERANCE, "maxiter": 60},
         )
         return sign * math.exp(float(found.x))
 
-    def _near_zero(self, scale: float, origin: float, grids: Grids) -> float:
-        """0, or the minimum between 0 and the first points of the scan on either side."""
-        for m_k in (scale / 10, -scale / 10):
-            if self._quick(m_k, grids) < origin * (1 - 1e-9):
-                return self._between(m_k / 30, m_k * 10, grids)
-        return 0.0
+    def _near_zero(self, step: float, origin: float, grids: Grids) -> float:
+        """0, or a minimum much closer to it than ``step``: vertices of the parabolas on both sides of 0.
 
-    def _polished(self, m_k: float) -> tuple[float, Grids, float]:
-        """Vertex of a parabola through three values on one fine grid: (m_k to about 1e-8, grids, curvature)."""
-        curvature = 0.0
-        grids = self.aligned.grids(m_k, m_k * m_k, _SMOOTH)
-        for _ in range(3 if m_k != 0 else 0):
-            step = _POLISH * m_k
-            left, centre, right = (self._quick(m_k + d, grids) for d in (-step, 0.0, step))
-            curvature = left - 2 * centre + right
-            if not curvature > 1e-13 * centre:
-                break  # flat within rounding: any point here is as good
-            shift = max(-20.0, min(20.0, (left - right) / (2 * curvature)))
-            m_k += shift * step
-            if abs(shift) < 1e-2:
-                break
-        return m_k, grids, max(curvature, 0.0)
+        The sides differ for activations with a kink at 0, where the risk has one as well.
+        """
+        best, least = 0.0, origin * (1 - _FLAT)
+        for side in (step, -step):
+            half, whole = self.quick(side / 2, grids), self.quick(side, grids)
+            slope, bend = 4 * half - whole - 3 * origin, 4 * (whole - 2 * half + origin)
+            if slope < -10 * NOISE * origin and bend > 0:
+                m_k = -slope / bend * side
+                risk = self.quick(m_k, grids)
+                if risk < least:
+                    best, least = m_k, risk
+        return best
 
-    def _value_error(self, m_k: float, grids: Grids) -> float:
-        """How far the best v moves with m_k inside its error."""
+    def _polished(self, m_k: float) -> Polished:
+        """Vertex of a quartic through five values on one fine grid."""
+        grids = self.smooth_grids(m_k)
+        if m_k == 0:
+            return Polished(m_k, grids, 0.0, 0.0)
+        share = _POLISH
+        for _ in range(_POLISH_ROUNDS):
+            step = share * m_k
+            values = [self.quick(m_k + j * step, grids) for j in (-2, -1, 0, 1, 2)]
+            noise = NOISE * values[2]
+            vertex = quartic_vertex(values, noise)
+            if vertex.curvature == 0:
+                if share > _POLISH:  # any key near here is as good
+                    return Polished(m_k, grids, share, 50 * noise)
+                share *= 10
+                continue
+            m_k += vertex.offset * step
+            if abs(vertex.offset) <= 1:
+                return self._with_errors(m_k, share, vertex, values[2], grids)
+            grids = self.smooth_grids(m_k)
+        raise ConvergenceError(
+            f"the search over m_k did not settle for {self.activation!r} and {self.task!r}: last m_k = {m_k:.6g}",
+            last=m_k,
+            residual=abs(vertex.offset) * share,
+            steps=self.evaluations,
+            start="scan",
+        )
+
+    def _with_errors(self, m_k: float, share: float, vertex: Vertex, excess: float, grids: Grids) -> Polished:
+        """What the truncated polynomial, rounding, and the accuracy of the grids leave open."""
+        truncated = _KEY_ERROR * (share / _POLISH) ** 4
+        uneven = self.accuracy(_SMOOTH) * excess * share**2 / vertex.curvature
+        key_error = min(1.0, truncated + vertex.blur * share + uneven)
+        return Polished(m_k, grids, key_error, 0.5 * vertex.curvature * (key_error / share) ** 2)
+
+    def _value_slope(self, m_k: float, grids: Grids) -> float:
+        """How far the best v moves with a relative change of m_k."""
         if m_k == 0:
             return 0.0
-        step = 1e-3 * m_k
-        ends = [self.aligned.quick_value(m, m * m, grids) for m in (m_k - step, m_k + step)]
-        return abs(ends[1] - ends[0]) / 2e-3 * _KEY_ERROR
+        ends = [self.aligned.quick_value(m, m * m, grids) for m in (m_k * 0.999, m_k * 1.001)]
+        return abs(ends[1] - ends[0]) / 2e-3
 
     # ------------------------------------------------------------ at infinity
 
-    def _limit(self) -> Optimum:
+    def _limit(self, sign: float) -> Optimum:
         """The infimum is approached as m_k grows: risk and m_v extrapolated in powers of 1/m_k."""
         from theorykit.numerics.quadrature import Options
 
         if isinstance(self.activation, Softmax) and task_name(self.task) == "max_infinite":
             # the posterior at nu is the softmax of nu chi*, so the limit is the argmax, which is Bayes
             return self._at_infinity(Estimate(self._bayes(), 0.0), Estimate(1.0, 0.0), 1.0)
-        near = self._grids(1.0)
-        sign = 1.0 if self._quick(1.0, near) <= self._quick(-1.0, _mirrored(near)) else -1.0
-        aligned = KeyMoments(self.task, self.activation, aligned=True, options=Options(rtol=1e-9))
+        options = Options(rtol=self.accuracy(1e-9))
+        aligned = KeyMoments(self.task, self.activation, aligned=True, options=options)
         keys = [sign * m for m in _LIMIT]
         pairs = [aligned.best_value(m, m * m) for m in keys]
         self.evaluations += len(pairs)
         risks = [float(e) for _, e in pairs]
-        lowest = risks.index(min(risks))
-        if 0 < lowest < len(keys) - 1:  # a shallow minimum after all
-            bracket = keys[lowest - 1], keys[lowest + 1]
-            return self._described(self._between(*bracket, self._grids(*bracket)))
-        value, error = _extrapolated([1 / m for m in _LIMIT], risks)
-        m_v, m_v_error = _extrapolated([1 / m for m in _LIMIT], [float(v) for v, _ in pairs])
+        best = risks.index(min(risks))
+        if 0 < best < len(keys) - 1:  # a shallow minimum after all
+            bracket = keys[best - 1], keys[best + 1]
+            return self.described(self._between(*bracket, self.search_grids(*bracket)))
+        value, error = extrapolated([1 / m for m in _LIMIT], risks)
+        m_v, m_v_error = extrapolated([1 / m for m in _LIMIT], [float(v) for v, _ in pairs])
         floor = self._bayes()
         if abs(value - floor) <= error or value < floor:
             error, value = error + abs(value - floor), floor  # no estimator is better than Bayes
@@ -233,7 +298,7 @@ class _Search:
             sign * math.inf,
             math.inf,
             m_v,
-            _squared(m_v),
+            squared(m_v),
             shift=self.activation.shift if isinstance(self.activation, Erf) else None,
             attained=False,
             status=Status.LIMIT,
@@ -253,23 +318,30 @@ class _Search:
         for factor, share in _ORTHOGONAL:
             m = m_k * factor
             q = m * m + share * scale * scale
-            self.evaluations += 1
-            found = self.general.quick_excess(m, q, self._general_grids(m, q, grids))
-            if found < excess * (1 - _GAIN) - 1e-12:
+            if self._is_lower(m, q, excess, grids):
                 raise ConvergenceError(
-                    f"a key with a part orthogonal to k* has a smaller risk: {found:.8g} at m_k = {m:.6g}, "
-                    f"q_k = {q:.6g} against {excess:.8g} at q_k = m_k^2; the search along k* is not enough for "
+                    f"a key with a part orthogonal to k* has a smaller risk than {excess:.8g} at q_k = m_k^2: "
+                    f"m_k = {m:.6g}, q_k = {q:.6g}; the search along k* is not enough for "
                     f"{self.activation!r} and {self.task!r}: scan risk(...) over m_k and q_k",
                     last=(m, q),
-                    residual=excess - found,
+                    residual=excess,
                     steps=self.evaluations,
                     start="aligned",
                 )
 
+    def _is_lower(self, m_k: float, q_k: float, excess: float, grids: Grids) -> bool:
+        """Whether a key off k* has a smaller risk: on coarse grids, and then on good ones."""
+        bound = excess * (1 - _GAIN) - 1e-12
+        self.evaluations += 1
+        if self.general.quick_excess(m_k, q_k, self._general_grids(m_k, q_k, grids)) >= bound:
+            return False
+        self.evaluations += 1
+        return float(self.general.best_value(m_k, q_k)[1]) < bound
+
     def _general_grids(self, m_k: float, q_k: float, grids: Grids) -> Grids:
         """Grids for a key off k*: known ones made coarser, with a few nodes for the orthogonal field."""
         if isinstance(self.task, Spiked):
-            return self.general.grids(m_k, q_k, _SEARCH)
+            return self.general.grids(m_k, q_k, self.accuracy(_SEARCH))
         from theorykit.numerics.grids import Interval
 
         orthogonal = Interval(-7.0, 7.0, 3.5)
@@ -279,14 +351,9 @@ class _Search:
         }
 
 
-def _squared(m: Estimate) -> Estimate:
+def squared(m: Estimate) -> Estimate:
+    """Square of an estimate."""
     return Estimate(float(m) ** 2, 2 * abs(float(m)) * m.error + 2.0**-52 * float(m) ** 2)
-
-
-def _first_lowest(risks: list[float]) -> int:
-    """Index of the lowest risk, of the first one where they are equal within rounding."""
-    lowest = min(risks)
-    return next(i for i, r in enumerate(risks) if r <= lowest * (1 + 1e-11) + 1e-300)
 
 
 def _mirrored(grids: Grids) -> Grids:
@@ -315,57 +382,3 @@ def _union(*choices: Grids) -> Grids:
         }
         for n in first
     }
-
-
-def _extrapolated(x: list[float], y: list[float]) -> tuple[float, float]:
-    """Value at x = 0 of the interpolating polynomial (Neville), error from dropping the farthest point."""
-
-    def neville(points: list[float], values: list[float]) -> float:
-        table = list(values)
-        for order in range(1, len(points)):
-            for i in range(len(points) - order):
-                far, near = points[i], points[i + order]
-                table[i] = (far * table[i + 1] - near * table[i]) / (far - near)
-        return table[0]
-
-    best = neville(x[1:], y[1:])
-    spread = max(abs(best - neville(x, y)), abs(best - neville(x[2:], y[2:])))
-    return best, 2 * spread + 1e-15
-
-
-def _with_free_shift(task: Task) -> Optimum:
-    """erf with the shift optimized as well: minimum over the shift and m_k together."""
-    from scipy.optimize import minimize
-
-    # long sequences need a threshold, at about the field where one token in L lies
-    typical = math.sqrt(2 * math.log(max(task.mean_length, 2.0)))
-    calls = 0
-
-    def excess(point: Any) -> float:
-        nonlocal calls
-        log_m, shift = float(point[0]), float(point[1])
-        if abs(log_m) > 4 or abs(shift) > 40:
-            return 1.0 + abs(log_m) + abs(shift)
-        calls += 1
-        search = _Search(task, Erf(shift))
-        m_k = math.exp(log_m)
-        return search._quick(m_k, search._grids(m_k))
-
-    starts = [(math.log(m), -m * c) for m in (0.3, 0.7, 1.5, 3.0) for c in (0.0, 0.5 * typical, typical)]
-    start = min(starts, key=excess)
-    simplex = [start, (start[0] + 0.3, start[1]), (start[0], start[1] - 0.4)]
-    options = {"initial_simplex": simplex, "xatol": 1e-6, "fatol": 1e-13, "maxiter": 600}
-    best = minimize(excess, start, method="Nelder-Mead", options=options)
-    if not best.success:
-        raise ConvergenceError(
-            f"the search over m_k and the shift of erf did not converge for {task!r}: {best.message}",
-            last=tuple(best.x),
-            residual=float(best.fun),
-            steps=calls,
-            start="scan",
-        )
-    found = _Search(task, Erf(float(best.x[1])), evaluations=calls)._described(math.exp(float(best.x[0])))
-    loose = Estimate(float(found.m_k), 1e-5 * float(found.m_k))
-    return replace(
-        found, m_k=loose, q_k=_squared(loose), m_v=Estimate(float(found.m_v), 1e-5 * float(found.m_v))
-    )

@@ -6,6 +6,8 @@ All numbers are :class:`~theorykit.results.Estimate` with an error bound. Equati
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from theorykit.results import Estimate, Optimum
 from theorykit.single_location.activations import Activation, Erf
 from theorykit.single_location.moments import KeyMoments, mix
@@ -37,8 +39,8 @@ def bayes_risk(task: Task, excess: bool = False) -> Estimate:
     Examples
     --------
     >>> from theorykit import single_location as slr
-    >>> bayes_risk(slr.Spiked(nu=4, length=2))
-    0.115509110964648(1)
+    >>> round(bayes_risk(slr.Spiked(nu=4, length=2)), 12)
+    0.115509110965
     """
     _require_task(task)
     average = mix([(p, {"excess": bayes_excess(task, length)}) for length, p in task.lengths])["excess"]
@@ -90,8 +92,8 @@ def risk(
     Examples
     --------
     >>> from theorykit import single_location as slr
-    >>> risk(slr.Spiked(nu=4, length=3), slr.Softmax(), m_k=2, q_k=4, m_v=1, q_v=1)
-    0.194123973656592(4)
+    >>> round(risk(slr.Spiked(nu=4, length=3), slr.Softmax(), m_k=2, q_k=4, m_v=1, q_v=1), 12)
+    0.194123973657
     """
     _require_task(task)
     _require_activation(activation)
@@ -105,9 +107,14 @@ def risk(
     return found["excess" if excess else "risk"]
 
 
-def attention_moments(
-    task: Task, activation: Activation, m_k: float, q_k: float
-) -> tuple[Estimate, Estimate]:
+class AttentionMoments(NamedTuple):
+    """Mean weight A of the informative token and mean sum B of the squared weights."""
+
+    A: Estimate
+    B: Estimate
+
+
+def attention_moments(task: Task, activation: Activation, m_k: float, q_k: float) -> AttentionMoments:
     r""":math:`A=E\,\sigma_\epsilon(\chi)` and :math:`B=E\sum_l\sigma_l(\chi)^2` at the overlaps of the key.
 
     The risk on the manifold is :math:`\Delta^2+1-2m_vA+q_vB`.
@@ -125,8 +132,8 @@ def attention_moments(
     moments = KeyMoments(task, activation, is_aligned(overlaps.m_k, overlaps.q_k))
     found = moments.at(overlaps.m_k, overlaps.q_k)
     fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0, "residual": 0.0}
-    observed = propagate(moments.risk, {**fixed, **found})
-    return (observed["A"] if moments.is_normalized else found["A"]), observed["B"]
+    observed = propagate(moments.risk, {**fixed, **found}, ("A", "B"))
+    return AttentionMoments(observed["A"] if moments.is_normalized else found["A"], observed["B"])
 
 
 def optimal_risk(task: Task, activation: Activation, excess: bool = False) -> Optimum:

@@ -7,7 +7,7 @@ numbers with errors at one length; nothing of the mathematics is repeated.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from theorykit import derivations
@@ -79,7 +79,7 @@ def moments_program(task: Task, activation: Activation, aligned: bool, with_valu
 
 def risk_program(activation: Activation) -> Program:
     """Risk and best value overlap from the moments of the weights."""
-    observables = ("excess", "risk", "best_m_v", "B")
+    observables: tuple[str, ...] = ("excess", "risk", "best_m_v", "B")
     if activation.kind == "normalized":
         observables = ("A", *observables, "best_excess")
     return program("risk", observables, activation=activation.kind)
@@ -94,8 +94,13 @@ def bayes_excess(task: Task, length: int) -> Estimate:
     return found["bayes_excess"]
 
 
-def propagate(compiled: Program, inputs: Mapping[str, float]) -> dict[str, Estimate]:
-    """Closed observables of uncertain inputs: errors add up, each through the change it makes."""
+def propagate(
+    compiled: Program, inputs: Mapping[str, float], wanted: Collection[str] = ()
+) -> dict[str, Estimate]:
+    """Closed observables of uncertain inputs: errors add up, each through the change it makes.
+
+    Only the ``wanted`` ones, where named: the others may be undefined (the best v of weights that vanish).
+    """
     import numpy as np
 
     none = np.zeros(0)
@@ -103,10 +108,15 @@ def propagate(compiled: Program, inputs: Mapping[str, float]) -> dict[str, Estim
     values = compiled.observables(centre, none)
     errors = 4 * 2.0**-52 * np.abs(values)
     for position, name in enumerate(compiled.parameters):
-        error = inputs[name].error if isinstance(inputs[name], Estimate) else 0.0
+        given = inputs[name]
+        error = given.error if isinstance(given, Estimate) else 0.0
         if error > 0:
             moved = centre.copy()
             moved[position] += error
             errors = errors + np.abs(compiled.observables(moved, none) - values)
     names = compiled.layout["observables"]
-    return {n: Estimate(float(v), float(e)) for n, v, e in zip(names, values, errors, strict=True)}
+    return {
+        n: Estimate(float(v), float(e))
+        for n, v, e in zip(names, values, errors, strict=True)
+        if not wanted or n in wanted
+    }

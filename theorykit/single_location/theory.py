@@ -63,8 +63,24 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
     for law in _LIMIT_LAWS:
         add("asymptotics", law.replace("_", " "), law=law)
     for task in _LAWS:
-        add("off_manifold", task, "exp(x)", task=task, kind="normalized", formula="exp(x)", aligned=task != "spiked")
-        add("off_manifold", task, "1 + x", task=task, kind="elementwise", formula="1 + x", aligned=task != "spiked")
+        add(
+            "off_manifold",
+            task,
+            "exp(x)",
+            task=task,
+            kind="normalized",
+            formula="exp(x)",
+            aligned=task != "spiked",
+        )
+        add(
+            "off_manifold",
+            task,
+            "1 + x",
+            task=task,
+            kind="elementwise",
+            formula="1 + x",
+            aligned=task != "spiked",
+        )
     return entries
 
 
@@ -115,7 +131,7 @@ def simulate(
 def _predict(task: Task, activation: Activation, overlaps: Mapping[str, float]) -> dict[str, float]:
     first, second = attention_moments(task, activation, overlaps["m_k"], overlaps["q_k"])
     return {
-        "risk": risk(task, activation, **overlaps),
+        "risk": risk(task, activation, overlaps["m_k"], overlaps["q_k"], overlaps["m_v"], overlaps["q_v"]),
         "A": first,
         "B": second,
         "bayes_risk": bayes_risk(task),
