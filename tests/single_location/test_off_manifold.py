@@ -239,9 +239,10 @@ def test_even_under_reflection_of_both_values(task, activation):
     [
         (TASKS[0], Softmax(), (0.9, 1.3)),
         (TASKS[0], Erf(0.3), (0.9, 1.3)),
-        (TASKS[1], Softmax(), (1.2, 1.44)),
         (TASKS[1], Erf(0.3), (0.9, 1.3)),
-        (TASKS[2], Softmax(), (1.2, 1.44)),
+        (TASKS[2], Erf(0.3), (1.2, 1.44)),
+        pytest.param(TASKS[1], Softmax(), (1.2, 1.44), marks=pytest.mark.slow),
+        pytest.param(TASKS[2], Softmax(), (1.2, 1.44), marks=pytest.mark.slow),
         pytest.param(TASKS[1], Softmax(), (0.9, 1.3), marks=pytest.mark.slow),
     ],
 )
@@ -253,36 +254,38 @@ def test_on_the_manifold_it_is_the_risk_of_the_moments(task, activation, key):
     assert found.error <= 1e-9
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_leaves_the_manifold_quadratically(task):
+CHEAP = list(zip(TASKS, (Softmax(), Erf(0.3), Erf(0.3)), strict=True))
+
+
+@pytest.mark.parametrize("task, activation", CHEAP)
+def test_leaves_the_manifold_quadratically(task, activation):
     on = Overlaps(0.9, 1.3, 0.8, 1.1)
+    start = value(task, activation, on)
 
     def rise(size):
-        return value(task, Softmax(), on, m_kv=0.4 * size, m_vk=-0.5 * size, q_kv=0.3 * size) - value(
-            task, Softmax(), on
-        )
+        return value(task, activation, on, m_kv=0.4 * size, m_vk=-0.5 * size, q_kv=0.3 * size) - start
 
     assert rise(0.02) / rise(0.01) == pytest.approx(4, abs=2e-3)
 
 
 def test_values_along_the_true_key_only_add_to_the_risk():
-    for task in TASKS:
+    for task in TASKS[:2]:
         on = excess_risk(task, Softmax(), Overlaps(1.2, 1.44, 0.8, 1.1))
         tilted = excess_risk(task, Softmax(), Overlaps(1.2, 1.44, 0.8, 1.1, m_vk=0.3, q_kv=0.36))
         assert tilted > on + 1e-3
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task, activation", CHEAP)
 @pytest.mark.parametrize("changes", [{}, {"m_kv": 1e-9, "q_kv": ALIGNED.q_kv + 1e-9}])
-def test_continuous_at_a_key_along_the_true_one(task, changes):
+def test_continuous_at_a_key_along_the_true_one(task, activation, changes):
     # the overlap that a rest of this length allows changes the risk by no more than about its own size
-    near = value(task, Softmax(), ALIGNED, q_k=ALIGNED.q_k * (1 + 1e-12), **changes)
-    at = value(task, Softmax(), ALIGNED, **changes)
+    near = value(task, activation, ALIGNED, q_k=ALIGNED.q_k * (1 + 1e-12), **changes)
+    at = value(task, activation, ALIGNED, **changes)
     assert abs(near - at) <= 1e-11 + near.error + at.error
-    assert abs(value(task, Softmax(), ALIGNED) - at) <= 1e-8
+    assert abs(value(task, activation, ALIGNED) - at) <= 2e-8
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", TASKS[:2])
 def test_without_a_key_the_weights_are_uniform(task):
     shift = task.nu * 0.4**2 / 4 if isinstance(task, Spiked) else 0.0
     found = excess_risk(task, Softmax(), Overlaps(0, 0, 0.5, 1, m_vk=0.4))
@@ -352,7 +355,7 @@ def test_a_mutated_record_changes_the_public_number(target):
     assert slr.risk(task, Linear(), **arguments, excess=True) == true
 
 
-@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[1], OPTIONS[4], OPTIONS[5]], ids=str)
+@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[1], OPTIONS[5], OPTIONS[6]], ids=str)
 def test_known_values_of_the_records(options):
     record = derivations.get(NAME, **options).equations
     compiled = program("off_manifold", ("excess",), **options)
