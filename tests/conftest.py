@@ -13,12 +13,15 @@ _folder = pytest.StashKey[str]()
 
 def pytest_configure(config):
     """Generated code of this run stays apart from the user's; processes that tests start share it."""
+    if hasattr(config, "workerinput"):
+        return  # a worker of a parallel run: it inherits the folder of the run
     config.stash[_folder] = tempfile.mkdtemp(prefix="theorykit-tests-")
     os.environ["THEORYKIT_CACHE"] = os.path.join(config.stash[_folder], "cache")
 
 
 def pytest_unconfigure(config):
-    shutil.rmtree(config.stash[_folder], ignore_errors=True)
+    if _folder in config.stash:
+        shutil.rmtree(config.stash[_folder], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
