@@ -81,7 +81,9 @@ class Theory:
         object.__setattr__(self, "validation_points", tuple(self.validation_points))
         for point in self.validation_points:
             if not isinstance(point, ValidationPoint):
-                raise TypeError(f"validation_points of theory {self.name} must be ValidationPoint, got {point!r}")
+                raise TypeError(
+                    f"validation_points of theory {self.name} must be ValidationPoint, got {point!r}"
+                )
 
     def claim_pairs(self) -> tuple[tuple[Claim, Callable[[], ClaimVerdict]], ...]:
         """The claims, each with the function that computes its verdict."""

@@ -76,7 +76,8 @@ def zoo() -> Derivation:
     symbols = [sp.Symbol(name) for name in ZOO]
     definitions = tuple(Definition(s, e, f"{s} of all") for s, e in zip(symbols, ZOO.values(), strict=True))
     steps = tuple(
-        Step(f"keep {n}", e, e, (n,), "nothing to do", assumed("nothing to show"), ("a > 0",)) for n, e in ZOO.items()
+        Step(f"keep {n}", e, e, (n,), "nothing to do", assumed("nothing to show"), ("a > 0",))
+        for n, e in ZOO.items()
     )
     table = (Quantity(A, r"\alpha_0", "a"), Quantity(B, "b", "b"), Quantity(LENGTH, "L", "length"),
              Quantity(T, "t", "t"), Quantity(X, "x", "x"), Quantity(sp.Symbol("chi"), r"\chi", "field"),

@@ -97,7 +97,9 @@ def test_orthogonal_parts_of_the_key_always_cost(verdicts):
 
 
 def test_claims_are_judged_by_the_audit():
-    report = audit_all("claims", {}, [pair for pair in claims() if pair[0].name == "linear_worse_with_length"])
+    report = audit_all(
+        "claims", {}, [pair for pair in claims() if pair[0].name == "linear_worse_with_length"]
+    )
     assert report.ok
     assert [c.verdict for c in report.claims] == ["holds"]
 
@@ -132,7 +134,9 @@ def test_an_algebraic_bayes_risk_is_recognized(monkeypatch):
         monkeypatch, "softmax_exponential_in_nu", "bayes_risk", lambda task, **_: 0.3 / task.nu**2
     )
     assert found.verdict == "fails"
-    assert any("rate of the algebraic decay" in k and v == pytest.approx(2) for k, v in found.evidence.items())
+    assert any(
+        "rate of the algebraic decay" in k and v == pytest.approx(2) for k, v in found.evidence.items()
+    )
 
 
 def test_an_exponential_risk_in_both_tasks_makes_the_claim_hold(monkeypatch):

@@ -70,7 +70,9 @@ def test_overlaps_at_the_minima():
     erf = slr.optimal_risk(slr.Spiked(4, 2), slr.Erf())
     assert erf.m_k == pytest.approx(0.655310769, abs=2e-8) and erf.m_v == pytest.approx(0.387829342, abs=2e-8)
     softplus = slr.optimal_risk(slr.Spiked(4, 3), slr.Softplus())
-    assert softplus.m_k == pytest.approx(4.78491, abs=1e-5) and softplus.m_v == pytest.approx(1.06968, abs=1e-5)
+    assert softplus.m_k == pytest.approx(4.78491, abs=1e-5) and softplus.m_v == pytest.approx(
+        1.06968, abs=1e-5
+    )
     linear = slr.optimal_risk(slr.Max(INF, 2), slr.Linear())
     assert linear.m_k == pytest.approx(math.pi**-0.5, abs=1e-13)
 
@@ -111,7 +113,9 @@ def test_softmax_at_the_posterior_is_bayes_for_max(task):
     assert abs(found - bayes) <= found.error + bayes.error
 
 
-@pytest.mark.parametrize("task", [slr.Spiked(4, 3), slr.Spiked(48, 2), slr.Spiked(9, 10**6), slr.Max(2, 2)], ids=str)
+@pytest.mark.parametrize(
+    "task", [slr.Spiked(4, 3), slr.Spiked(48, 2), slr.Spiked(9, 10**6), slr.Max(2, 2)], ids=str
+)
 def test_the_search_finds_the_posterior(task):
     found = slr.optimal_risk(task, slr.Softmax(), excess=True)
     bayes = slr.bayes_risk(task, excess=True)

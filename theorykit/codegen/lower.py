@@ -117,7 +117,9 @@ class _Lowering:
             return x, node.integrand
         if isinstance(node, TruncatedExpectation):
             if node.upper not in scope:
-                raise CodegenError(f"the upper limit {node.upper} of {node} is not an outer Gaussian variable")
+                raise CodegenError(
+                    f"the upper limit {node.upper} of {node} is not an outer Gaussian variable"
+                )
             self._add(Variable(node.variable, "truncated", outer=node.upper), scope)
             return node.variable, node.integrand
         raise CodegenError(f"no array form for {type(node).__name__} in {node}")
@@ -129,9 +131,7 @@ class _Lowering:
         if known != variable:
             raise CodegenError(f"variable {variable.symbol} is bound by nodes of different measures")
 
-    def _dims(
-        self, inner: sp.Expr, scope: tuple[sp.Symbol, ...], own: sp.Symbol
-    ) -> tuple[sp.Symbol, ...]:
+    def _dims(self, inner: sp.Expr, scope: tuple[sp.Symbol, ...], own: sp.Symbol) -> tuple[sp.Symbol, ...]:
         used = set(inner.free_symbols)
         for symbol in inner.free_symbols:
             used |= set(self.tables.get(symbol, ()))

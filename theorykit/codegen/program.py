@@ -117,10 +117,7 @@ class Program:
             return
         pool, count = _pool()
         edges = np.linspace(0, rows, min(count, rows) + 1).astype(int)
-        jobs = [
-            pool.submit(function, *arguments, out, int(a), int(b))
-            for a, b in pairwise(edges)
-        ]
+        jobs = [pool.submit(function, *arguments, out, int(a), int(b)) for a, b in pairwise(edges)]
         for job in jobs:
             job.result()
 

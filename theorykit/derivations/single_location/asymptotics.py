@@ -102,16 +102,28 @@ def _softmax(chain: Chain) -> None:
     secant = _centred(Expectation(sp.exp(-ratio / 2) / (2 * sp.cosh(ratio / 2)), FIELD))
     gaussian = sp.exp(-(U**2) / (4 * NU))
     chain.define(PAIR_EXCESS, (LENGTH - 1) * pair, "excess Bayes risk of two tokens, times L - 1")
-    chain.add(PAIR_EXCESS, "log-likelihood ratio",
-              (LENGTH - 1) * Expectation(1 / (1 + sp.exp(ratio)), FIELD),
-              "the log of the ratio of two posterior weights is normal, with mean nu and variance 2 nu",
-              verified(*_GENTLE))
-    chain.add(PAIR_EXCESS, "tilt", (LENGTH - 1) * secant,
-              "1/(1 + e^T) = e^(-T/2)/(2 cosh(T/2)); the exponential tilt centres T",
-              verified(*_GENTLE, **_PRECISE))
+    chain.add(
+        PAIR_EXCESS,
+        "log-likelihood ratio",
+        (LENGTH - 1) * Expectation(1 / (1 + sp.exp(ratio)), FIELD),
+        "the log of the ratio of two posterior weights is normal, with mean nu and variance 2 nu",
+        verified(*_GENTLE),
+    )
+    chain.add(
+        PAIR_EXCESS,
+        "tilt",
+        (LENGTH - 1) * secant,
+        "1/(1 + e^T) = e^(-T/2)/(2 cosh(T/2)); the exponential tilt centres T",
+        verified(*_GENTLE, **_PRECISE),
+    )
     on_line = sp.exp(-NU / 4) / sp.sqrt(sp.pi * NU) * HalfLine(gaussian * _SECANT, U)
-    chain.add(PAIR_EXCESS, "integral over the ratio", (LENGTH - 1) * on_line, "even integrand, u = |T|",
-              verified(*_GENTLE, **_PRECISE))
+    chain.add(
+        PAIR_EXCESS,
+        "integral over the ratio",
+        (LENGTH - 1) * on_line,
+        "even integrand, u = |T|",
+        verified(*_GENTLE, **_PRECISE),
+    )
     leading = sp.sqrt(sp.pi / NU) * sp.exp(-NU / 4) * (LENGTH - 1) / 2
     _series(chain, (LENGTH - 1) * pair, leading, HalfLine(2 / sp.pi * gaussian * _SECANT, U))
     rivals = pairs(lambda i, j: sp.exp(root / 3 * (x[i] + x[j] - 2 * x[1] - 2 * root)), 2, first=2) / 2
@@ -165,10 +177,15 @@ def _series(
     kernel = on_line.integrand / _SECANT
     terms = sp.series(kernel.xreplace({NU: 1 / small}), small, 0, 3).removeO()
     polynomial = sp.Poly(sp.expand(terms.subs(small, 1 / NU)), U)
-    chain.add(SERIES, "Gaussian factor expanded", HalfLine(polynomial.as_expr() * _SECANT, U),
-              "exp(-y) = 1 - y + y^2/2 up to y^3/6: what is left out is of order nu^-3",
-              verified({"nu": "1e8", "L": 4}, {"nu": "3e8", "L": 3}, digits=15, left="mp-trapezoid",
-                       right="mp-quad"))
+    chain.add(
+        SERIES,
+        "Gaussian factor expanded",
+        HalfLine(polynomial.as_expr() * _SECANT, U),
+        "exp(-y) = 1 - y + y^2/2 up to y^3/6: what is left out is of order nu^-3",
+        verified(
+            {"nu": "1e8", "L": 4}, {"nu": "3e8", "L": 3}, digits=15, left="mp-trapezoid", right="mp-quad"
+        ),
+    )
     frequency = sp.Symbol("omega", real=True)
     transform = sp.pi / sp.cosh(sp.pi * frequency) / 2
 
@@ -177,11 +194,18 @@ def _series(
         return sp.I**degree * sp.diff(transform, frequency, degree).subs(frequency, 0)
 
     summed = sp.Add(*[coefficient * moment(degree) for (degree,), coefficient in polynomial.terms()])
-    chain.add(SERIES, "moments", sp.collect(sp.expand(summed), NU),
-              "int cos(omega u)/(2 cosh(u/2)) du = pi/cosh(pi omega), differentiated at omega = 0",
-              verified(*_GENTLE, **_PRECISE))
-    inserted = verified(*_GENTLE, **({} if excess.has(TokenExpectation) else _PRECISE),
-                        concrete=lambda e, _: e.xreplace({SERIES: excess / leading}))
+    chain.add(
+        SERIES,
+        "moments",
+        sp.collect(sp.expand(summed), NU),
+        "int cos(omega u)/(2 cosh(u/2)) du = pi/cosh(pi omega), differentiated at omega = 0",
+        verified(*_GENTLE, **_PRECISE),
+    )
+    inserted = verified(
+        *_GENTLE,
+        **({} if excess.has(TokenExpectation) else _PRECISE),
+        concrete=lambda e, _: e.xreplace({SERIES: excess / leading}),
+    )
     chain.define(LAW, excess, "leading terms of the excess risk")
     chain.add(LAW, "leading term and series", leading * SERIES, "by definition of the series", inserted,
               also=(SERIES,))  # fmt: skip
@@ -198,14 +222,25 @@ def _linear(chain: Chain) -> None:
 def _erf(chain: Chain) -> tuple[dict[sp.Symbol, tuple[sp.Expr, ...]], tuple[Limit, ...]]:
     """Without a shift the wrong tokens keep a weight: only a bias lets the risk vanish."""
     record = derive_erf("spiked").equations
-    moments = {n: e.subs(SHIFT, 0).subs(M_K, SLOPE).subs(Q_K, SLOPE**2) for n, e in record.observables.items()}
+    moments = {
+        n: e.subs(SHIFT, 0).subs(M_K, SLOPE).subs(Q_K, SLOPE**2) for n, e in record.observables.items()
+    }
     excess = 1 - moments["A"] ** 2 / (moments["power"] + moments["leak"])
     leak = moments["leak"]
     chain.define(FLOOR, excess, "excess risk of the best value, key slope k*, no shift")
-    chain.add(FLOOR, "strong signal", leak / (4 + leak),
-              "the hidden token has weight 2, the others do not know of the signal",
-              verified({"nu": "400", "L": 3, "slope": "0.9"}, {"nu": "3e4", "L": 5, "slope": "0.1"},
-                       digits=30, left="mp-trapezoid", right="mp-quad"))
+    chain.add(
+        FLOOR,
+        "strong signal",
+        leak / (4 + leak),
+        "the hidden token has weight 2, the others do not know of the signal",
+        verified(
+            {"nu": "400", "L": 3, "slope": "0.9"},
+            {"nu": "3e4", "L": 5, "slope": "0.1"},
+            digits=30,
+            left="mp-trapezoid",
+            right="mp-quad",
+        ),
+    )
     best = Limit("floor", {"L": 2, "slope": 0}, sp.Rational(1, 5), "short key: (L - 1)/(L + 3)")
     return {}, (best,)  # fmt: skip
 
@@ -231,14 +266,26 @@ def _softplus(chain: Chain) -> tuple[dict[sp.Symbol, tuple[sp.Expr, ...]], tuple
     one_token -= factorize_tokens(average(rest), {x: FIELD}) ** 2
     closed = sp.factor(one_token / SLOPE**2)
     chain.define(RATE, NU * spread / square, "nu times the excess risk of the best value, key slope k*")
-    chain.add(RATE, "strong signal", far,
-              "for fields of any law: the hidden score is slope sqrt(nu) (1 + x/sqrt(nu)), and its "
-              "fluctuation, like softplus(u) - u, is of higher order",
-              verified({"nu": "1e26", "L": 2, "slope": "1.4"}, {"nu": "1e26", "L": 3, "slope": "0.7"},
-                       concrete=two_valued, **_FAR))
-    chain.add(RATE, "one-token averages", closed,
-              "independent tokens: the variance of the sum is the sum of the variances",
-              verified({"L": 2, "slope": 1.4}, {"L": 3, "slope": 0.9}))
+    chain.add(
+        RATE,
+        "strong signal",
+        far,
+        "for fields of any law: the hidden score is slope sqrt(nu) (1 + x/sqrt(nu)), and its "
+        "fluctuation, like softplus(u) - u, is of higher order",
+        verified(
+            {"nu": "1e26", "L": 2, "slope": "1.4"},
+            {"nu": "1e26", "L": 3, "slope": "0.7"},
+            concrete=two_valued,
+            **_FAR,
+        ),
+    )
+    chain.add(
+        RATE,
+        "one-token averages",
+        closed,
+        "independent tokens: the variance of the sum is the sum of the variances",
+        verified({"L": 2, "slope": 1.4}, {"L": 3, "slope": 0.9}),
+    )
     relu = Limit("rate", {"L": 2, "slope": 10**9}, 1 - 1 / (2 * sp.pi), "steep: the kernel max(x, 0)")
     return {FIELD: (sp.Integer(0),)}, (relu,)  # fmt: skip
 

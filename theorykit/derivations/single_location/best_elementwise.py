@@ -121,25 +121,65 @@ def _spiked() -> tuple[Chain, Equations]:
     precise = {"digits": 30, "left": "mp-trapezoid", "right": "mp-quad"}
     chain = Chain()
     chain.define(BEST_EXCESS, _least(error), "smallest excess risk of sum_l S(chi*_l) z_l over functions S")
-    chain.add(BEST_EXCESS, "average over the label fields", _least(wicked),
-              "Wick's theorem: the fields z_l are standard Gaussians, independent of the chi*", anywhere)
-    chain.add(BEST_EXCESS, "one-token averages", _least(factorize_tokens(wicked, {x: FIELD})),
-              "independent tokens, the wrong ones exchangeable", anywhere)
-    chain.add(BEST_EXCESS, "likelihood ratio", _least(parabola),
-              "E g(x + sqrt(nu)) = E exp(sqrt(nu) x - nu/2) g(x)", anywhere)
-    chain.add(BEST_EXCESS, "completed square", _least(squares),
-              "a parabola in S(x) at every x, least where its slope vanishes", anywhere)
-    chain.add(BEST_EXCESS, "minimum over functions", Expectation(least, FIELD),
-              "the square vanishes at S = r/(r + L - 1), r = exp(sqrt(nu) x - nu/2)",
-              verified(point, concrete=searched))
-    chain.add(BEST_EXCESS, "back to the hidden token", closed, "exponential tilt, the other way round",
-              verified(point, {**point, "L": 9}, **precise))
+    chain.add(
+        BEST_EXCESS,
+        "average over the label fields",
+        _least(wicked),
+        "Wick's theorem: the fields z_l are standard Gaussians, independent of the chi*",
+        anywhere,
+    )
+    chain.add(
+        BEST_EXCESS,
+        "one-token averages",
+        _least(factorize_tokens(wicked, {x: FIELD})),
+        "independent tokens, the wrong ones exchangeable",
+        anywhere,
+    )
+    chain.add(
+        BEST_EXCESS,
+        "likelihood ratio",
+        _least(parabola),
+        "E g(x + sqrt(nu)) = E exp(sqrt(nu) x - nu/2) g(x)",
+        anywhere,
+    )
+    chain.add(
+        BEST_EXCESS,
+        "completed square",
+        _least(squares),
+        "a parabola in S(x) at every x, least where its slope vanishes",
+        anywhere,
+    )
+    chain.add(
+        BEST_EXCESS,
+        "minimum over functions",
+        Expectation(least, FIELD),
+        "the square vanishes at S = r/(r + L - 1), r = exp(sqrt(nu) x - nu/2)",
+        verified(point, concrete=searched),
+    )
+    chain.add(
+        BEST_EXCESS,
+        "back to the hidden token",
+        closed,
+        "exponential tilt, the other way round",
+        verified(point, {**point, "L": 9}, **precise),
+    )
     odds = ratio * (1 / value - 1)
     chain.define(ODDS, AtMinimum(odds, error, (value,)), "r (1 - S)/S at the best S: S = r/(r + odds)")
-    chain.add(ODDS, "squares", AtMinimum(odds, squares, (value,)), "the risk of S, as above",
-              anywhere, also=(BEST_EXCESS,))
-    chain.add(ODDS, "minimum over functions", LENGTH - 1, "the odds are the same for all x",
-              verified(point, concrete=searched))
+    chain.add(
+        ODDS,
+        "squares",
+        AtMinimum(odds, squares, (value,)),
+        "the risk of S, as above",
+        anywhere,
+        also=(BEST_EXCESS,),
+    )
+    chain.add(
+        ODDS,
+        "minimum over functions",
+        LENGTH - 1,
+        "the odds are the same for all x",
+        verified(point, concrete=searched),
+    )
     chain.add(BEST_EXCESS, "in the odds", closed.subs(LENGTH, ODDS + 1), "the odds inserted",
               verified({**point, "L": 9}, concrete=lambda e, _: e.xreplace({ODDS: LENGTH - 1}), **precise),
               also=(ODDS,))  # fmt: skip
@@ -215,16 +255,34 @@ def _best_of_two_lengths(chain: Chain, model: _Hard) -> None:
     point, stand_in = {**short, "L_other": 3}, _Hard()
     anywhere = verified(short, concrete=pointwise(model.concrete(1)))
     chain.define(BEST_EXCESS, _least(error), "smallest excess risk over functions S at a random length")
-    chain.add(BEST_EXCESS, "average over the label fields", _least(wicked),
-              "Wick's theorem: the fields z_l are standard Gaussians, independent of the chi*", anywhere)
-    chain.add(BEST_EXCESS, "one field", _least(parabola),
-              "exchangeable tokens; h is the density of the hidden field relative to the normal one",
-              anywhere)
-    chain.add(BEST_EXCESS, "completed square", _least(squares), "a parabola in S(x) at every x",
-              verified(point, concrete=pointwise(stand_in.concrete(3))))
-    chain.add(BEST_EXCESS, "minimum over functions", Expectation(least, FIELD),
-              "the square vanishes at S = E h/E L",
-              verified(point, concrete=numerically(point, concrete=stand_in.ratios(3))))
+    chain.add(
+        BEST_EXCESS,
+        "average over the label fields",
+        _least(wicked),
+        "Wick's theorem: the fields z_l are standard Gaussians, independent of the chi*",
+        anywhere,
+    )
+    chain.add(
+        BEST_EXCESS,
+        "one field",
+        _least(parabola),
+        "exchangeable tokens; h is the density of the hidden field relative to the normal one",
+        anywhere,
+    )
+    chain.add(
+        BEST_EXCESS,
+        "completed square",
+        _least(squares),
+        "a parabola in S(x) at every x",
+        verified(point, concrete=pointwise(stand_in.concrete(3))),
+    )
+    chain.add(
+        BEST_EXCESS,
+        "minimum over functions",
+        Expectation(least, FIELD),
+        "the square vanishes at S = E h/E L",
+        verified(point, concrete=numerically(point, concrete=stand_in.ratios(3))),
+    )
     chain.add(BEST_EXCESS, "pairs of lengths", 1 - sp.Add(*pairs) / mean_length,
               "linearity: overlap(L, L') is the average of h_L h_L'",
               verified(point, concrete=stand_in.ratios(3)))  # fmt: skip
@@ -277,12 +335,16 @@ class _Hard:
         """The chain of the overlap, from h to the observable."""
         power, u = sp.Symbol("n", nonnegative=True, integer=True), sp.Symbol("u", positive=True)
         moment = sp.integrate(u**power, (u, 0, 1)).subs(power, LENGTH + LENGTH_OTHER - 2)
-        inserted = chain.results[OVERLAP].replace(
-            RATIO, lambda x, n: n * TokenPower(normal_cdf(x), n - 1)
-        )
+        inserted = chain.results[OVERLAP].replace(RATIO, lambda x, n: n * TokenPower(normal_cdf(x), n - 1))
         point = {"L": 2, "L_other": 3}
-        chain.add(OVERLAP, "fields below the largest", inserted, "independent fields",
-                  verified(point, concrete=self.ratios(3)), also=(RATIO(FIELD, LENGTH),))
+        chain.add(
+            OVERLAP,
+            "fields below the largest",
+            inserted,
+            "independent fields",
+            verified(point, concrete=self.ratios(3)),
+            also=(RATIO(FIELD, LENGTH),),
+        )
         chain.add(OVERLAP, "uniform variable", LENGTH * LENGTH_OTHER * moment,
                   "u = Phi(x) is uniform on (0, 1) and E u^(L + L' - 2) = 1/(L + L' - 1)",
                   verified(point, {"L": 4, "L_other": 1}, digits=30, left="mp-trapezoid",
@@ -332,11 +394,20 @@ class _Soft(_Hard):
         other = _exponential(self.half_line(S, BELOW_OTHER)).xreplace({LENGTH: LENGTH_OTHER})
         forms = {symbol: _exponential(form), RATIO(FIELD, LENGTH_OTHER): other}
         rules = {"concrete": self.ratios(3), "left": "legendre", "right": "trapezoid"}
-        chain.add(symbol, "Laplace representation", form,
-                  "1/A = int_0^inf exp(-tA) dt, then independence of the other tokens",
-                  verified({"nu": 0.9, "x": 0.4, "L": 3}, **rules))
-        chain.add(symbol, "exponential likelihood", _exponential(form),
-                  "the posterior of the location is a softmax of the fields", proved(_exponential))
+        chain.add(
+            symbol,
+            "Laplace representation",
+            form,
+            "1/A = int_0^inf exp(-tA) dt, then independence of the other tokens",
+            verified({"nu": 0.9, "x": 0.4, "L": 3}, **rules),
+        )
+        chain.add(
+            symbol,
+            "exponential likelihood",
+            _exponential(form),
+            "the posterior of the location is a softmax of the fields",
+            proved(_exponential),
+        )
         average = chain.results[OVERLAP]  # the forms hold its bound field, so they go into the integrand
         chain.add(OVERLAP, "density of the hidden field", average.with_integrand(average.integrand.xreplace(forms)),
                   "the half-line forms of both lengths inserted",

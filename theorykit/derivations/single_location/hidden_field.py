@@ -61,9 +61,7 @@ def derive_hidden_field(task: str = "max") -> Derivation:
         limits=limits,
     )
     title = f"Mean field of the hidden token, {task.replace('_', ' ')} task"
-    return Derivation(
-        record.name, title, PAPER, (Definition(MU, definition, MU_ROW.meaning),), steps, record
-    )
+    return Derivation(record.name, title, PAPER, (Definition(MU, definition, MU_ROW.meaning),), steps, record)
 
 
 def _average(integrand: sp.Expr) -> TokenExpectation:
@@ -108,9 +106,7 @@ def _finite() -> tuple[sp.Expr, tuple[Step, ...], tuple[Limit, ...]]:
         Step("exponential likelihood", one_token, closed, ("one-token averages",),
              "the posterior of the location is a softmax of the fields", proved(_exponential)),
     )  # fmt: skip
-    limits = (
-        Limit(MU.name, {"nu": 0, "L": 3}, sp.Integer(0), "no signal: the hidden token is any token"),
-    )
+    limits = (Limit(MU.name, {"nu": 0, "L": 3}, sp.Integer(0), "no signal: the hidden token is any token"),)
     return definition, steps, limits
 
 

@@ -191,13 +191,21 @@ def _minimum(chain: Chain, point: dict[str, object], concrete: Concrete | None) 
             return AtMinimum(risk if quantity is None else quantity, risk, (M_K, R_K, M_V, R_V))
 
         chain.define(symbol, at(objective(defined[MEAN], defined[SQUARE])), row.meaning)
-        chain.add(symbol, "moments of the weights", at(objective(mean, square)),
-                  "the moments of linear attention inserted",
-                  verified(anywhere, concrete=pointwise(concrete)),
-                  also=(MEAN, SQUARE))
-        chain.add(symbol, "sum of squares", at(squares),
-                  "completed squares: the parts of k and v orthogonal to k* and v* only add to the risk",
-                  verified(anywhere, digits=30, concrete=pointwise(), **precise))
+        chain.add(
+            symbol,
+            "moments of the weights",
+            at(objective(mean, square)),
+            "the moments of linear attention inserted",
+            verified(anywhere, concrete=pointwise(concrete)),
+            also=(MEAN, SQUARE),
+        )
+        chain.add(
+            symbol,
+            "sum of squares",
+            at(squares),
+            "completed squares: the parts of k and v orthogonal to k* and v* only add to the risk",
+            verified(anywhere, digits=30, concrete=pointwise(), **precise),
+        )
         chain.add(symbol, "minimum", result, "all squares vanish together, their coefficients are positive",
                   verified(point, digits=25, concrete=numerically(point), **precise))  # fmt: skip
 

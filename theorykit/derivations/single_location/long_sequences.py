@@ -86,10 +86,20 @@ def _crowd(
     one_token = coefficient * factorize_tokens(laplace_denominators(node, denominators), {TOKEN_FIELD: FIELD})
     closed = exponential(mean).replace(lambda e: isinstance(e, Expectation), _exponential_moment)
     chain.define(symbol, average, _MEANINGS[symbol])
-    chain.add(symbol, "one-token averages", one_token, "Laplace variable, then independence of the tokens",
-              verified({"nu": 0.7, "L": 2}, concrete=exponential, left="legendre", right="trapezoid"))
-    chain.add(symbol, "law of large numbers", mean, "the denominator is L E a(x) for fields of any law",
-              verified({"nu": "0.4", "L": 10**12}, concrete=lambda e, _: two_valued(exponential(e)), **_FAR))
+    chain.add(
+        symbol,
+        "one-token averages",
+        one_token,
+        "Laplace variable, then independence of the tokens",
+        verified({"nu": 0.7, "L": 2}, concrete=exponential, left="legendre", right="trapezoid"),
+    )
+    chain.add(
+        symbol,
+        "law of large numbers",
+        mean,
+        "the denominator is L E a(x) for fields of any law",
+        verified({"nu": "0.4", "L": 10**12}, concrete=lambda e, _: two_valued(exponential(e)), **_FAR),
+    )
     chain.add(symbol, "exponential moments", sp.powsimp(closed), "a(x) = exp(beta x), tilted",
               verified({"nu": "0.7", "L": 2}, concrete=exponential, **_PRECISE))  # fmt: skip
 
