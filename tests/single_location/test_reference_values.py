@@ -68,7 +68,8 @@ def test_moments(task, activation, m, q, first, second):
 
 def test_overlaps_at_the_minima():
     erf = slr.optimal_risk(slr.Spiked(4, 2), slr.Erf())
-    assert erf.m_k == pytest.approx(0.655310769, abs=2e-8) and erf.m_v == pytest.approx(0.387829342, abs=2e-8)
+    assert abs(erf.m_k - 0.655310769) <= erf.m_k.error + 5e-10 and erf.m_k.error < 1e-6
+    assert abs(erf.m_v - 0.387829342) <= erf.m_v.error + 5e-10 and erf.m_v.error < 1e-6
     softplus = slr.optimal_risk(slr.Spiked(4, 3), slr.Softplus())
     assert softplus.m_k == pytest.approx(4.78491, abs=1e-5) and softplus.m_v == pytest.approx(
         1.06968, abs=1e-5
