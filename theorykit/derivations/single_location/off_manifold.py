@@ -17,22 +17,14 @@ one token follow as in ``moments``. Source: arXiv 2509.21936 for the model; cova
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import sympy as sp
 
 from theorykit.derivations.laplace import expand_token_sums, factorize_tokens, laplace_denominators
-from theorykit.derivations.ledger import (
-    Check,
-    Definition,
-    Derivation,
-    Equations,
-    Limit,
-    Step,
-    proved,
-    verified,
-)
+from theorykit.derivations.ledger import Derivation, Equations, Limit, proved, verified
 from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation, TruncatedExpectation
+from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.off_manifold_model import (
     EXCESS,
     KERNEL,
@@ -112,62 +104,39 @@ def derive_off_manifold(
         if value not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
     model = Model(task, kind, aligned, shifted and kind == "elementwise")
-    chain = _Chain()
+    chain = Chain()
     _conditional_law(model, chain)
     _excess(model, chain)
     for moment in model.moments():
         _one_token(model, chain, moment, formula)
-    record = _record(model, chain.equations(), formula)
+    equations = {s: e for s, e in chain.results.items() if s in _TABLE}
+    record = _record(model, equations, formula)
     title = f"Risk at any overlaps, {kind} weights {formula}, {task.replace('_', ' ')} task"
     return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
 
 
-@dataclass
-class _Chain:
-    """Definitions, steps, and what each symbol has become: (step or definition, expression)."""
+def _used_in(chain: Chain, *expressions: sp.Expr) -> tuple[sp.Expr, ...]:
+    """Symbols defined so far that stand in the expressions."""
+    free = set().union(*[e.free_symbols for e in expressions])
+    return tuple(s for s in chain.results if s in free)
 
-    definitions: list[Definition] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    current: dict[sp.Expr, tuple[str, sp.Expr]] = field(default_factory=dict)
 
-    def define(self, symbol: sp.Expr, expression: sp.Expr, meaning: str) -> None:
-        self.definitions.append(Definition(symbol, expression, meaning))
-        self.current[symbol] = (str(symbol), expression)
+def _closed(chain: Chain) -> Callable[..., sp.Expr]:
+    """Slopes, covariances and lengths as they are known now put into an expression: for numerical checks."""
+    known = {s: e for s, e in chain.results.items() if s != EXCESS}
 
-    def add(
-        self, symbol: sp.Symbol, name: str, rhs: sp.Expr, reason: str, check: Check, *also: sp.Expr
-    ) -> None:
-        """The next step of the chain of a symbol; ``also``: further symbols whose definitions it uses."""
-        premise, lhs = self.current[symbol]
-        full = f"{name} ({symbol.name.replace('_', ' ')})"
-        self.steps.append(Step(full, lhs, rhs, (premise, *map(str, also)), reason, check))
-        self.current[symbol] = (full, rhs)
+    def concrete(expression: sp.Expr, _length: int = 0) -> sp.Expr:
+        for _ in range(3):  # slopes stand in covariances, lengths in slopes
+            expression = expression.xreplace(known)
+        return expression
 
-    def used_in(self, *expressions: sp.Expr) -> tuple[sp.Expr, ...]:
-        """Symbols defined so far that stand in the expressions."""
-        free = set().union(*[e.free_symbols for e in expressions])
-        return tuple(s for s in self.current if s in free)
-
-    def closed(self) -> Callable[..., sp.Expr]:
-        """Slopes, covariances and lengths as they are known now put into an expression: for checks."""
-        known = {s: e for s, (_, e) in self.current.items() if s != EXCESS}
-
-        def concrete(expression: sp.Expr, _length: int = 0) -> sp.Expr:
-            for _ in range(3):  # slopes stand in covariances, lengths in slopes
-                expression = expression.xreplace(known)
-            return expression
-
-        return concrete
-
-    def equations(self) -> dict[sp.Symbol, sp.Expr]:
-        """What the symbols of the record have become at the end."""
-        return {s: e for s, (_, e) in self.current.items() if s in _TABLE}
+    return concrete
 
 
 # ------------------------------------------------------------------------------------ law of label and value
 
 
-def _conditional_law(model: Model, chain: _Chain) -> None:
+def _conditional_law(model: Model, chain: Chain) -> None:
     """Slopes and covariances of label and value of a token given its fields."""
     for symbol, (length, meaning) in model.lengths.items():
         chain.define(symbol, length, meaning)
@@ -178,8 +147,8 @@ def _conditional_law(model: Model, chain: _Chain) -> None:
     def law(symbol: sp.Symbol, product: sp.Expr, rhs: sp.Expr) -> None:
         chain.define(symbol, TokenExpectation(product, token.families, 1), _TABLE[symbol].meaning)
         reason = "Wick's theorem: the components of a token are independent standard Gaussians"
-        check = verified(point, digits=12, concrete=chain.closed())
-        chain.add(symbol, "average over a token", rhs, reason, check, *chain.used_in(product, rhs))
+        check = verified(point, digits=12, concrete=_closed(chain))
+        chain.add(symbol, "average over a token", rhs, reason, check, _used_in(chain, product, rhs))
 
     if model.is_aligned:
         law(S_22, (value - M_VK * TOKEN_FIELD[1]) ** 2, Q_V - M_VK**2)
@@ -207,7 +176,7 @@ def _conditional_law(model: Model, chain: _Chain) -> None:
 # ------------------------------------------------------------------------------------ the risk in its moments
 
 
-def _excess(model: Model, chain: _Chain) -> None:
+def _excess(model: Model, chain: Chain) -> None:
     """The excess risk, from its definition to its moments."""
     view, one = model.components, sp.Integer(1)
     where, label, value = model.location(PROBABILITY[1]), view.label(one), view.value(one)
@@ -242,10 +211,10 @@ def _excess(model: Model, chain: _Chain) -> None:
         "given the fields that weights and location depend on, label and value are Gaussian with linear means "
         "and the covariance S, independent over tokens; Wick's theorem for what is left of them"
     )
-    chain.add(EXCESS, "given the scores", model.excess(), reason, check, *chain.used_in(model.excess()))
+    chain.add(EXCESS, "given the scores", model.excess(), reason, check, _used_in(chain, model.excess()))
 
 
-def _define_weights(model: Model, chain: _Chain) -> None:
+def _define_weights(model: Model, chain: Chain) -> None:
     """What the abstract weight, and probability of the location, of token 1 stand for."""
     view, one = model.components, sp.Integer(1)
     weight = model.token_weight(view)(one) / model.total(view)
@@ -255,12 +224,12 @@ def _define_weights(model: Model, chain: _Chain) -> None:
         chain.define(PROBABILITY[1], numerator / evidence, "probability that the location is token 1")
 
 
-def _polynomial_weights(model: Model, chain: _Chain) -> Callable[..., sp.Expr]:
+def _polynomial_weights(model: Model, chain: Chain) -> Callable[..., sp.Expr]:
     """Makes what holds for all weights concrete: polynomials as weights and probabilities, averaged exactly."""
     views = {v.families: v for v in (model.by_score, model.by_location, model.components)}
     above = (LENGTH - 1) * TOKEN_FIELD[1] - others(lambda i: TOKEN_FIELD[i])
-    moments = {m.symbol: chain.current[m.symbol][1] for m in model.moments()}
-    closed = chain.closed()
+    moments = {m.symbol: chain.results[m.symbol] for m in model.moments()}
+    closed = _closed(chain)
 
     def concrete(expression: sp.Expr, _length: int = 0) -> sp.Expr:
         expression = expression.xreplace(moments)
@@ -290,7 +259,7 @@ def _with_weights(integrand: sp.Expr, weight: Callable[[sp.Basic], sp.Expr], pro
 # ------------------------------------------------------------------------------------ one-token integrals
 
 
-def _one_token(model: Model, chain: _Chain, moment: Moment, formula: str) -> None:
+def _one_token(model: Model, chain: Chain, moment: Moment, formula: str) -> None:
     """Weights inserted, a Laplace variable for each denominator, independence of the tokens, the formula."""
     view, symbol = moment.view, moment.symbol
     total, weight = model.total(view, moment.first), model.token_weight(view)
@@ -303,7 +272,7 @@ def _one_token(model: Model, chain: _Chain, moment: Moment, formula: str) -> Non
     product = moment.integrand(weight, model.location(numerator)) / (total**moment.power * evidence)
     inserted = expand_token_sums(TokenExpectation(product, view.families, LENGTH))
     given = (WEIGHT[1], *([PROBABILITY[1]] if moment.is_located and model.task != "spiked" else []))
-    chain.add(symbol, "weights inserted", inserted, _INSERTED, proved(insert), *given)
+    chain.add(symbol, "weights inserted", inserted, _INSERTED, proved(insert), given)
 
     # every average of the max task has variables of its own: what matters of them differs
     is_apart = model.task != "spiked" and not moment.is_located
