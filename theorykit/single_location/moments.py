@@ -106,15 +106,18 @@ class KeyMoments:
     def best_value(self, m_k: float, q_k: float, grids: Grids | None = None) -> tuple[Estimate, Estimate]:
         """(m_v, excess risk) at the best v for this key. No weight at all: v is irrelevant, risk 1."""
         moments = self.at(m_k, q_k, grids=grids)
-        if self.is_normalized:
-            found = propagate(self.risk, {**moments, "m_v": 1.0, "q_v": 1.0, "noise": 0.0})
-            return found["best_m_v"], found["best_excess"]
-        if not moments["power"] + moments["leak"] > 0:
+        if not self.is_normalized and not moments["power"] + moments["leak"] > 0:
             return Estimate(0.0, 0.0), Estimate(1.0, 0.0)
-        unit = {**moments, "residual": 0.0, "m_v": 0.0, "q_v": 0.0, "noise": 0.0}
-        m_v = propagate(self.risk, unit)["best_m_v"]
+        fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
+        if not self.is_normalized:
+            fixed["residual"] = 0.0
+        m_v = propagate(self.risk, {**moments, **fixed}, ("best_m_v",))["best_m_v"]
+        # the risk at this v: an error of m_v counts to second order only
         value = float(m_v)
-        return m_v, self.risk_at(m_k, q_k, value, value * value, 0.0)["excess"]
+        if not self.is_normalized:
+            moments = self.at(m_k, q_k, value)
+        inputs = {**moments, "m_v": value, "q_v": value * value, "noise": 0.0}
+        return m_v, propagate(self.risk, inputs, ("excess",))["excess"]
 
     # ---------------------------------------------------------------- for searches: fast, without errors
 
@@ -150,14 +153,14 @@ class KeyMoments:
 
     def _best_of(self, moments: dict[str, float]) -> tuple[float, float]:
         """(best m_v, excess risk there) from moments without errors."""
-        fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0, "residual": 0.0}
-        if self.is_normalized:
-            found = propagate(self.risk, {**moments, **fixed})
-            return float(found["best_m_v"]), float(found["best_excess"])
-        if not moments["power"] + moments["leak"] > 0:
-            return 0.0, 1.0
-        m_v = float(propagate(self.risk, {**moments, **fixed})["best_m_v"])
-        # E(1 - m_v sigma)^2 from the moments: exact enough to find the minimum, not to report it
+        fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
+        if not self.is_normalized:
+            if not moments["power"] + moments["leak"] > 0:
+                return 0.0, 1.0
+            fixed["residual"] = 0.0
+        m_v = float(propagate(self.risk, {**moments, **fixed}, ("best_m_v",))["best_m_v"])
         fixed |= {"m_v": m_v, "q_v": m_v * m_v}
-        fixed["residual"] = 1 - 2 * m_v * moments["A"] + m_v * m_v * moments["power"]
-        return m_v, float(propagate(self.risk, {**moments, **fixed})["excess"])
+        if not self.is_normalized:
+            # E(1 - m_v sigma)^2 from the moments: exact enough to find the minimum, not to report it
+            fixed["residual"] = 1 - 2 * m_v * moments["A"] + m_v * m_v * moments["power"]
+        return m_v, float(propagate(self.risk, {**moments, **fixed}, ("excess",))["excess"])

@@ -30,12 +30,12 @@ _OPPOSITE = (0.1, 1.0)  # where the other sign of m_k is tried
 _NEAR = (0.03, 0.01, 0.003, 0.001)  # probed, on both sides, while the risk still falls towards 0
 _FAR = (10.0, 25.0)  # probed while the risk still falls at the end of the scan
 _LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
-_SEARCH, _SMOOTH = 1e-4, 1e-10  # accuracy of the grids during the search, and of the final polynomial
+_SEARCH, _SMOOTH = 1e-4, 1e-12  # accuracy of the grids during the search, and of the final polynomial
 _FINEST = 1e-14  # no grid is asked to be better
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the polynomial does the rest
-_POLISH = 1e-2  # relative step of the final polynomial
+_POLISH = 3e-3  # relative step of the final polynomial
 _POLISH_ROUNDS = 8
-_KEY_ERROR = 1e-7  # relative error of m_k after the polynomial, at best
+_STEEP = 1e-4  # largest curvature of the risk over one step of the polynomial, relative to its scale
 NOISE = 4e-15  # rounding of a risk, relative
 _FLAT = 2e-14  # risks closer than this are equal
 _ORTHOGONAL = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
@@ -87,7 +87,7 @@ def _hidden_field(task: Task) -> Estimate:
 
 @dataclass(frozen=True)
 class Polished:
-    """A minimum in m_k: where, on which grids, relative error of m_k, how far the risk may be above its minimum."""
+    """A minimum in m_k: where, on which grids, error of m_k, how far the risk may be above its minimum."""
 
     m_k: float
     grids: Grids
@@ -102,6 +102,7 @@ class Search:
     task: Task
     activation: Activation
     evaluations: int = 0
+    blur_at_zero: float = 0.0  # of a minimum that the risks near 0 do not tell from 0
 
     @cached_property
     def aligned(self) -> KeyMoments:
@@ -121,7 +122,7 @@ class Search:
         m_k, grids = best.m_k, best.grids
         self._require_alignment(m_k, self.quick(m_k, grids), grids)
         m_v, value = self.aligned.best_value(m_k, m_k * m_k, grids)
-        key = Estimate(m_k, best.key_error * abs(m_k))
+        key = Estimate(m_k, best.key_error)
         m_v = Estimate(float(m_v), m_v.error + self._value_slope(m_k, grids) * best.key_error)
         return Optimum(
             Estimate(float(value), value.error + best.rise),
@@ -160,10 +161,11 @@ class Search:
 
     def _minimum(self) -> tuple[float | None, float]:
         """(m_k of the smallest risk, its sign); None where the risk falls up to the end of what is probed."""
-        grids = _mirrored(self.search_grids(1.0, 3.0))
+        grids = _mirrored(self.search_grids(0.0, _SCAN[-1], -_OPPOSITE[-1]))
         near, far = list(_NEAR), list(_FAR)
         risks = {m: self.quick(m, grids) for m in (0.0, *_SCAN, *(-m for m in _OPPOSITE))}
         if lowest(risks, _FLAT) < 0:
+            grids = _union(grids, self.search_grids(-_SCAN[-1]))
             risks |= {-m: self.quick(-m, grids) for m in _SCAN if -m not in risks}
         while True:
             best = lowest(risks, _FLAT)
@@ -208,6 +210,9 @@ class Search:
         for side in (step, -step):
             half, whole = self.quick(side / 2, grids), self.quick(side, grids)
             slope, bend = 4 * half - whole - 3 * origin, 4 * (whole - 2 * half + origin)
+            if bend > 0:  # a vertex whose gain is within _FLAT is not seen
+                unseen = step * min(1.0, math.sqrt(2 * _FLAT * origin / bend))
+                self.blur_at_zero = max(self.blur_at_zero, unseen)
             if slope < -10 * NOISE * origin and bend > 0:
                 m_k = -slope / bend * side
                 risk = self.quick(m_k, grids)
@@ -219,21 +224,24 @@ class Search:
         """Vertex of a quartic through five values on one fine grid."""
         grids = self.smooth_grids(m_k)
         if m_k == 0:
-            return Polished(m_k, grids, 0.0, 0.0)
+            return Polished(m_k, grids, self.blur_at_zero, _FLAT * self.quick(m_k, grids))
         share = _POLISH
         for _ in range(_POLISH_ROUNDS):
             step = share * m_k
             values = [self.quick(m_k + j * step, grids) for j in (-2, -1, 0, 1, 2)]
             noise = NOISE * values[2]
             vertex = quartic_vertex(values, noise)
+            # curvature against the gain: how much of the scale of the risk one step is
+            steep = vertex.curvature / max(min(values[2], 1 - values[2]), noise)
             if vertex.curvature == 0:
-                if share > _POLISH:  # any key near here is as good
-                    return Polished(m_k, grids, share, 50 * noise)
+                if share > 0.2:  # any key near here is as good
+                    return Polished(m_k, grids, share * abs(m_k), 50 * noise)
                 share *= 10
                 continue
             m_k += vertex.offset * step
-            if abs(vertex.offset) <= 1:
-                return self._with_errors(m_k, share, vertex, values[2], grids)
+            if abs(vertex.offset) <= 1 and (steep <= _STEEP or share < _POLISH):
+                return self._with_errors(m_k, step, steep, vertex, values[2], grids)
+            share = min(share, share * math.sqrt(_STEEP / (2 * steep)))
             grids = self.smooth_grids(m_k)
         raise ConvergenceError(
             f"the search over m_k did not settle for {self.activation!r} and {self.task!r}: last m_k = {m_k:.6g}",
@@ -243,19 +251,20 @@ class Search:
             start="scan",
         )
 
-    def _with_errors(self, m_k: float, share: float, vertex: Vertex, excess: float, grids: Grids) -> Polished:
-        """What the truncated polynomial, rounding, and the accuracy of the grids leave open."""
-        truncated = _KEY_ERROR * (share / _POLISH) ** 4
-        uneven = self.accuracy(_SMOOTH) * excess * share**2 / vertex.curvature
-        key_error = min(1.0, truncated + vertex.blur * share + uneven)
-        return Polished(m_k, grids, key_error, 0.5 * vertex.curvature * (key_error / share) ** 2)
+    def _with_errors(
+        self, m_k: float, step: float, steep: float, vertex: Vertex, excess: float, grids: Grids
+    ) -> Polished:
+        """What the truncated polynomial, rounding, and the accuracy of the grids leave open, in steps."""
+        truncated = 40 * steep**1.5  # the fifth derivative, from how the second compares with the risk
+        uneven = 100 * self.accuracy(_SMOOTH) * excess * abs(step / m_k) / vertex.curvature
+        blur = vertex.blur + min(1.0, truncated + uneven)
+        return Polished(m_k, grids, blur * abs(step), 0.5 * vertex.curvature * blur**2 + _FLAT * excess)
 
     def _value_slope(self, m_k: float, grids: Grids) -> float:
-        """How far the best v moves with a relative change of m_k."""
-        if m_k == 0:
-            return 0.0
-        ends = [self.aligned.quick_value(m, m * m, grids) for m in (m_k * 0.999, m_k * 1.001)]
-        return abs(ends[1] - ends[0]) / 2e-3
+        """How fast the best v moves with m_k."""
+        step = 1e-3 * (m_k or 1.0)
+        ends = [self.aligned.quick_value(m, m * m, grids) for m in (m_k - step, m_k + step)]
+        return abs((ends[1] - ends[0]) / (2 * step))
 
     # ------------------------------------------------------------ at infinity
 
@@ -353,7 +362,8 @@ class Search:
 
 def squared(m: Estimate) -> Estimate:
     """Square of an estimate."""
-    return Estimate(float(m) ** 2, 2 * abs(float(m)) * m.error + 2.0**-52 * float(m) ** 2)
+    value = float(m) ** 2
+    return Estimate(value, 2 * abs(float(m)) * m.error + m.error**2 + 2.0**-52 * value)
 
 
 def _mirrored(grids: Grids) -> Grids:
