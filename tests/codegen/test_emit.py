@@ -72,6 +72,24 @@ def test_truncated_variables_name_their_outer_one():
     assert (variables["x"]["breakpoints"], variables["y"]["breakpoints"]) == (2, 0)
 
 
+def test_breakpoints_of_truncated_variables_are_kept():
+    below = TruncatedExpectation(sp.Abs(y - a), y, x)
+    tree = ast.parse(source_of(_record(Expectation(below, x), breakpoints={y: (a,)})))
+    variables = {v["name"]: v["breakpoints"] for v in ast.literal_eval(tree.body[-1].value)["variables"]}
+    assert variables == {"x": 0, "y": 1}
+
+
+def test_parameters_of_breakpoints_are_parameters(record_of):
+    record = record_of(value=Expectation(sp.Max(x, 0), x), breakpoints={x: (a - b,)})
+    assert ast.literal_eval(ast.parse(source_of(record)).body[-1].value)["parameters"] == ["a", "b"]
+
+
+def test_breakpoints_of_half_lines_are_refused():
+    record = _record(HalfLine(sp.exp(-a * t), t), breakpoints={t: (a,)})
+    with pytest.raises(CodegenError, match="a half-line variable has no breakpoints, t is given some"):
+        source_of(record)
+
+
 def test_parameters_are_arguments():
     """Neither a value nor a name of a parameter is in the code: a sweep has nothing to recompile."""
     record = _record(LAPLACE + b)

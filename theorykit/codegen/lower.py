@@ -104,6 +104,8 @@ class _Lowering:
     def _declare(self, node: Node, scope: tuple[sp.Symbol, ...]) -> tuple[sp.Symbol, sp.Expr]:
         """The grid of a node's bound variable and the integrand over it."""
         if isinstance(node, HalfLine):
+            if node.variable in self.breakpoints:
+                raise CodegenError(f"a half-line variable has no breakpoints, {node.variable} is given some")
             s = sp.Symbol(f"log_{node.variable.name}", real=True)
             self._add(Variable(s, "half_line"), scope)
             t = sp.exp(s)
@@ -120,7 +122,8 @@ class _Lowering:
                 raise CodegenError(
                     f"the upper limit {node.upper} of {node} is not an outer Gaussian variable"
                 )
-            self._add(Variable(node.variable, "truncated", outer=node.upper), scope)
+            kinks = tuple(self.breakpoints.get(node.variable, ()))
+            self._add(Variable(node.variable, "truncated", node.upper, kinks), scope)
             return node.variable, node.integrand
         raise CodegenError(f"no array form for {type(node).__name__} in {node}")
 
@@ -187,6 +190,9 @@ def lower(record: Equations, observables: tuple[str, ...] | None = None) -> Plan
     parameters: set[sp.Symbol] = set()
     for name in names:
         parameters |= record.closed(record.observables[name]).free_symbols
+    for variable in lowering.variables.values():
+        for kink in variable.breakpoints:
+            parameters |= kink.free_symbols
     return Plan(
         record.name,
         tuple(sorted(parameters, key=lambda s: s.name)),
