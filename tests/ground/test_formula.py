@@ -177,7 +177,9 @@ def test_everything_outside_the_language_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "source", [None, True, 1j, math.nan, -math.inf, [1], b"x", {}, object(), np.ones(2)], ids=repr
+    "source",
+    [None, True, 1j, math.nan, -math.inf, [1], b"x", {}, object(), np.ones(2)],
+    ids=lambda s: type(s).__name__,
 )
 def test_other_sources_are_refused(source):
     with pytest.raises(FormulaError, match="a formula must be text, a finite real number"):
