@@ -54,14 +54,14 @@ def lowest(risks: Mapping[float, float], noise: float) -> float:
     return next(key for key, risk in risks.items() if risk <= least + noise * abs(least))
 
 
-def extrapolated(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """Value at x = 0 of the interpolating polynomial (Neville), error from dropping the farthest point."""
+def extrapolated(x: Sequence[float], y: Sequence[float], at: float = 0.0) -> tuple[float, float]:
+    """Value of the interpolating polynomial (Neville) at a point; error from dropping the farthest points."""
 
     def neville(points: Sequence[float], values: Sequence[float]) -> float:
         table = list(values)
         for order in range(1, len(points)):
             for i in range(len(points) - order):
-                far, near = points[i], points[i + order]
+                far, near = points[i] - at, points[i + order] - at
                 table[i] = (far * table[i + 1] - near * table[i]) / (far - near)
         return table[0]
 

@@ -8,16 +8,17 @@ q_k > m_k**2 -> value with error. Grids of the quadrature are fixed within a sta
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate, Optimum, Status
 from theorykit.single_location.activations import Activation, Erf, Linear, Softmax
-from theorykit.single_location.minimum import Vertex, extrapolated, lowest, quartic_vertex
+from theorykit.single_location.minimum import Vertex, extrapolated, quartic_vertex
 from theorykit.single_location.moments import KeyMoments
 from theorykit.single_location.programs import program, propagate, task_name
+from theorykit.single_location.scan import FLAT, scan, union
 from theorykit.single_location.tasks import Spiked, Task
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NOISE", "Search", "find_optimum", "squared"]
 
-_SCAN = (0.1, 0.3, 1.0, 3.0)
-_OPPOSITE = (0.1, 1.0)  # where the other sign of m_k is tried
-_NEAR = (0.03, 0.01, 0.003, 0.001)  # probed, on both sides, while the risk still falls towards 0
-_FAR = (10.0, 25.0)  # probed while the risk still falls at the end of the scan
 _LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
 _SEARCH, _SMOOTH = 1e-4, 1e-12  # accuracy of the grids during the search, and of the final polynomial
 _FINEST = 1e-14  # no grid is asked to be better
@@ -37,7 +34,6 @@ _POLISH = 3e-3  # relative step of the final polynomial
 _POLISH_ROUNDS = 8
 _STEEP = 1e-4  # largest curvature of the risk over one step of the polynomial, relative to its scale
 NOISE = 4e-15  # rounding of a risk, relative
-_FLAT = 2e-14  # risks closer than this are equal
 _ORTHOGONAL = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
 _GAIN = 1e-4  # relative gain from which an orthogonal part counts: coarse grids are good to about 1e-5
 
@@ -112,9 +108,20 @@ class Search:
     def general(self) -> KeyMoments:
         return KeyMoments(self.task, self.activation, aligned=False)
 
+    @property
+    def scale(self) -> float:
+        """Size of the key that attains the Bayes risk."""
+        if isinstance(self.task, Spiked):
+            return math.sqrt(self.task.nu)
+        return self.task.nu if math.isfinite(self.task.nu) else 0.0
+
     def run(self) -> Optimum:
-        m_k, sign = self._minimum()
-        return self._limit(sign) if m_k is None else self.described(m_k)
+        found = scan(self)
+        if found.is_open:
+            return self._limit(found.best)
+        if found.best == 0:
+            return self.described(self._near_zero(found.high, found.risk, found.grids))
+        return self.described(self._between(found.low, found.high, found.grids))
 
     def described(self, m_k: float) -> Optimum:
         """The optimum near m_k, with its errors."""
@@ -151,41 +158,13 @@ class Search:
             return wanted
         return max(_FINEST, wanted * math.fsum(p / length for length, p in self.task.lengths))
 
-    def search_grids(self, *keys: float) -> Grids:
-        """Grids that hold the integrals at several m_k (and between: they move steadily)."""
-        return _union(*[self.aligned.grids(m, m * m, self.accuracy(_SEARCH)) for m in keys])
+    def search_grids(self, m_k: float) -> Grids:
+        """Coarse grids that hold the integrals at m_k."""
+        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(_SEARCH))
 
     def smooth_grids(self, m_k: float) -> Grids:
         """Fine grids around m_k, on which the risk is a smooth function of it."""
         return self.aligned.grids(m_k, m_k * m_k, self.accuracy(_SMOOTH))
-
-    def _minimum(self) -> tuple[float | None, float]:
-        """(m_k of the smallest risk, its sign); None where the risk falls up to the end of what is probed."""
-        grids = _mirrored(self.search_grids(0.0, _SCAN[-1], -_OPPOSITE[-1]))
-        near, far = list(_NEAR), list(_FAR)
-        risks = {m: self.quick(m, grids) for m in (0.0, *_SCAN, *(-m for m in _OPPOSITE))}
-        if lowest(risks, _FLAT) < 0:
-            grids = _union(grids, self.search_grids(-_SCAN[-1]))
-            risks |= {-m: self.quick(-m, grids) for m in _SCAN if -m not in risks}
-        while True:
-            best = lowest(risks, _FLAT)
-            order = sorted(risks)
-            position = order.index(best)
-            below, above = order[max(position - 1, 0)], order[min(position + 1, len(order) - 1)]
-            sign = -1.0 if best < 0 else 1.0
-            if best != 0 and best in (below, above):
-                if not far:
-                    return None, sign
-                m = sign * far.pop(0)
-                grids = _union(grids, self.search_grids(m))
-                risks[m] = self.quick(m, grids)
-            elif 0.0 in (below, best, above) and near:
-                m = near.pop(0)
-                risks |= {s * m: self.quick(s * m, grids) for s in (1.0, -1.0)}
-            elif best == 0:
-                return self._near_zero(above, risks[0.0], grids), sign
-            else:
-                return self._between(below, above, grids), sign
 
     def _between(self, low: float, high: float, grids: Grids) -> float:
         """Minimum in a bracket on one side of zero, in log |m_k|."""
@@ -206,12 +185,12 @@ class Search:
 
         The sides differ for activations with a kink at 0, where the risk has one as well.
         """
-        best, least = 0.0, origin * (1 - _FLAT)
+        best, least = 0.0, origin * (1 - FLAT)
         for side in (step, -step):
             half, whole = self.quick(side / 2, grids), self.quick(side, grids)
             slope, bend = 4 * half - whole - 3 * origin, 4 * (whole - 2 * half + origin)
-            if bend > 0:  # a vertex whose gain is within _FLAT is not seen
-                unseen = step * min(1.0, math.sqrt(2 * _FLAT * origin / bend))
+            if bend > 0:  # a vertex whose gain is within FLAT is not seen
+                unseen = step * min(1.0, math.sqrt(2 * FLAT * origin / bend))
                 self.blur_at_zero = max(self.blur_at_zero, unseen)
             if slope < -10 * NOISE * origin and bend > 0:
                 m_k = -slope / bend * side
@@ -224,7 +203,7 @@ class Search:
         """Vertex of a quartic through five values on one fine grid."""
         grids = self.smooth_grids(m_k)
         if m_k == 0:
-            return Polished(m_k, grids, self.blur_at_zero, _FLAT * self.quick(m_k, grids))
+            return Polished(m_k, grids, self.blur_at_zero, FLAT * self.quick(m_k, grids))
         share = _POLISH
         for _ in range(_POLISH_ROUNDS):
             step = share * m_k
@@ -258,7 +237,7 @@ class Search:
         truncated = 40 * steep**1.5  # the fifth derivative, from how the second compares with the risk
         uneven = 100 * self.accuracy(_SMOOTH) * excess * abs(step / m_k) / vertex.curvature
         blur = vertex.blur + min(1.0, truncated + uneven)
-        return Polished(m_k, grids, blur * abs(step), 0.5 * vertex.curvature * blur**2 + _FLAT * excess)
+        return Polished(m_k, grids, blur * abs(step), 0.5 * vertex.curvature * blur**2 + FLAT * excess)
 
     def _value_slope(self, m_k: float, grids: Grids) -> float:
         """How fast the best v moves with m_k."""
@@ -268,38 +247,45 @@ class Search:
 
     # ------------------------------------------------------------ at infinity
 
-    def _limit(self, sign: float) -> Optimum:
+    def _limit(self, end: float) -> Optimum:
         """The infimum is approached as m_k grows: risk and m_v extrapolated in powers of 1/m_k."""
-        from theorykit.numerics.quadrature import Options
-
         if isinstance(self.activation, Softmax) and task_name(self.task) == "max_infinite":
             # the posterior at nu is the softmax of nu chi*, so the limit is the argmax, which is Bayes
             return self._at_infinity(Estimate(self._bayes(), 0.0), Estimate(1.0, 0.0), 1.0)
-        options = Options(rtol=self.accuracy(1e-9))
-        aligned = KeyMoments(self.task, self.activation, aligned=True, options=options)
-        keys = [sign * m for m in _LIMIT]
-        pairs = [aligned.best_value(m, m * m) for m in keys]
-        self.evaluations += len(pairs)
-        risks = [float(e) for _, e in pairs]
+        keys = [m * end / _LIMIT[-1] for m in _LIMIT]
+        inverse = [1 / abs(m) for m in keys]
+        m_v, risks = zip(*[self._value_at(m) for m in keys], strict=True)
         best = risks.index(min(risks))
         if 0 < best < len(keys) - 1:  # a shallow minimum after all
-            bracket = keys[best - 1], keys[best + 1]
-            return self.described(self._between(*bracket, self.search_grids(*bracket)))
-        value, error = extrapolated([1 / m for m in _LIMIT], risks)
-        m_v, m_v_error = extrapolated([1 / m for m in _LIMIT], [float(v) for v, _ in pairs])
+            low, high = sorted((keys[best - 1], keys[best + 1]))
+            return self.described(self._between(low, high, union(*map(self.search_grids, (low, high)))))
+        value, error = extrapolated(inverse, risks)
+        # a risk farther out, which the polynomial foretells where it means something
+        error += 2 * abs(extrapolated(inverse, risks, inverse[-1] / 3)[0] - self._value_at(3 * keys[-1])[1])
         floor = self._bayes()
         if abs(value - floor) <= error or value < floor:
             error, value = error + abs(value - floor), floor  # no estimator is better than Bayes
         if not error <= 1e-2 * max(abs(value), 1e-3):
             raise ConvergenceError(
-                f"the risk of {self.activation!r} for {self.task!r} falls up to m_k = {_LIMIT[-1]:g} and does not "
+                f"the risk of {self.activation!r} for {self.task!r} falls up to m_k = {end:g} and does not "
                 f"extrapolate: {value:.6g} +- {error:.1g}",
-                last=[float(e) for _, e in pairs],
+                last=risks,
                 residual=error,
                 steps=self.evaluations,
                 start="limit",
             )
-        return self._at_infinity(Estimate(value, error), Estimate(m_v, m_v_error), sign)
+        best_v = Estimate(*extrapolated(inverse, m_v))
+        return self._at_infinity(Estimate(value, error), best_v, math.copysign(1.0, end))
+
+    def _value_at(self, m_k: float) -> tuple[float, float]:
+        """(best m_v, risk) at a large key, each to about 1e-9."""
+        from theorykit.numerics.quadrature import Options
+
+        self.evaluations += 1
+        options = Options(rtol=self.accuracy(1e-9))
+        aligned = KeyMoments(self.task, self.activation, aligned=True, options=options)
+        m_v, risk = aligned.best_value(m_k, m_k * m_k)
+        return float(m_v), float(risk)
 
     def _at_infinity(self, risk: Estimate, m_v: Estimate, sign: float) -> Optimum:
         return Optimum(
@@ -364,31 +350,3 @@ def squared(m: Estimate) -> Estimate:
     """Square of an estimate."""
     value = float(m) ** 2
     return Estimate(value, 2 * abs(float(m)) * m.error + m.error**2 + 2.0**-52 * value)
-
-
-def _mirrored(grids: Grids) -> Grids:
-    """Grids that hold the integrals of the opposite key as well: Gaussian fields on both sides alike."""
-    return {
-        n: {
-            v: i if v.startswith("log_") else replace(i, low=-max(-i.low, i.high), high=max(-i.low, i.high))
-            for v, i in intervals.items()
-        }
-        for n, intervals in grids.items()
-    }
-
-
-def _union(*choices: Grids) -> Grids:
-    """Intervals that hold those of all choices, with the finest steps."""
-    first = choices[0]
-    return {
-        n: {
-            v: replace(
-                first[n][v],
-                low=min(c[n][v].low for c in choices),
-                high=max(c[n][v].high for c in choices),
-                step=min(c[n][v].step for c in choices),
-            )
-            for v in first[n]
-        }
-        for n in first
-    }
