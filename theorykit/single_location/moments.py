@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["KeyMoments", "mix"]
 
 
+# squared weights below this are no weights: v = 0, of excess risk 1, is as good, and A/B would overflow
+_NO_WEIGHT = 1e-200
+
+
 def mix(parts: list[tuple[float, Mapping[str, Estimate]]]) -> dict[str, Estimate]:
     """Average over the length: values and error bounds with the probabilities of the lengths."""
     names = parts[0][1].keys()
@@ -106,7 +110,7 @@ class KeyMoments:
     def best_value(self, m_k: float, q_k: float, grids: Grids | None = None) -> tuple[Estimate, Estimate]:
         """(m_v, excess risk) at the best v for this key. No weight at all: v is irrelevant, risk 1."""
         moments = self.at(m_k, q_k, grids=grids)
-        if not self.is_normalized and not moments["power"] + moments["leak"] > 0:
+        if not self.is_normalized and not moments["power"] + moments["leak"] > _NO_WEIGHT:
             return Estimate(0.0, 0.0), Estimate(1.0, 0.0)
         fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
         if not self.is_normalized:
@@ -155,7 +159,7 @@ class KeyMoments:
         """(best m_v, excess risk there) from moments without errors."""
         fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
         if not self.is_normalized:
-            if not moments["power"] + moments["leak"] > 0:
+            if not moments["power"] + moments["leak"] > _NO_WEIGHT:
                 return 0.0, 1.0
             fixed["residual"] = 0.0
         m_v = float(propagate(self.risk, {**moments, **fixed}, ("best_m_v",))["best_m_v"])
