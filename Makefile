@@ -24,10 +24,10 @@ run: $(STAMP)
 	@$(BIN)/python -m theorykit reproduce single-location -o out
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"
+	@$(BIN)/python -m pytest -q -m "not slow"
 
 test-all: $(STAMP)
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal
+	@$(BIN)/python -m pytest -q
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .
