@@ -45,7 +45,7 @@ def _refusal(program, point, options=None):
     return caught.value
 
 
-@pytest.mark.parametrize("slope", [23.5, 26, 30, 40, -27])
+@pytest.mark.parametrize("slope", [24.5, 26, 30, 40, -27])
 def test_a_peak_beyond_the_range_of_doubles(slope, programs):
     """exp(a x) peaks at x = a, where it overflows: what can be evaluated looks harmless and is no answer."""
     error = _refusal(programs("growth"), {"a": slope})
@@ -59,7 +59,7 @@ def test_a_peak_beyond_the_range_of_doubles(slope, programs):
     assert (error.residual, error.steps, error.start) == (math.inf, 0, "locate")
 
 
-@pytest.mark.parametrize("power", [0.04, 0.01, 0.0, -0.5])
+@pytest.mark.parametrize("power", [0.02, 0.01, 0.0, -0.5])
 def test_a_half_line_integral_that_does_not_end(power, programs):
     error = _refusal(programs("tail"), {"a": power})
     assert "tail: the integrand has not decayed at log_t = 7" in str(error)

@@ -204,6 +204,32 @@ def test_a_variable_that_is_both_outermost_and_inside(record_of):
         assert abs(mpmath.mpf(float(found["inside"])) - truth) <= found["inside"].error < 1e-12
 
 
+@pytest.mark.parametrize("power", [0.055, 0.05, 0.04, 0.03, 0.025])
+def test_what_lies_beyond_the_range_of_doubles_is_part_of_the_error(power, record_of):
+    """int (1 + t)**(-1 - a) dt = 1/a, of which exp(-700 a) lies beyond t = e**700."""
+    found = _program("power tails", record_of).values({"a": power})["value"]
+    beyond = math.exp(-700 * power) / power
+    assert abs(float(found) - 1 / power) <= found.error
+    assert 0.9 * beyond <= found.error <= 3 * beyond + 1e-13 / power
+
+
+@pytest.mark.parametrize("slope", [22.3, 22.9, 23.5])
+def test_what_lies_beyond_an_overflow_is_part_of_the_error(slope, record_of):
+    """exp(a x) overflows at x = 709/a, seven to nine standard deviations above its peak."""
+    found = _program("exponential", record_of).values({"a": slope})["value"]
+    with mpmath.workdps(30):
+        truth = mpmath.exp(mpmath.mpf(slope) ** 2 / 2)
+        assert abs(mpmath.mpf(float(found)) - truth) <= found.error <= 1e-9 * truth
+
+
+def test_intervals_that_coarse_grids_cut_too_short_are_widened(record_of):
+    """A spike per coarse node: a steep likelihood over many tokens, where the first look at log t misses the tail."""
+    program = _program("share of one token", record_of)
+    for slope, count in ((60.0, 1000), (80.0, 10**5)):
+        found = program.values({"a": slope, "n": count})["value"]
+        assert abs(float(found) * count - 1) <= found.error * count <= 1e-11
+
+
 @functools.cache
 def _program(name, record_of):
     expression, breakpoints, *_ = CASES[name]

@@ -16,7 +16,7 @@ from theorykit.numerics.grids import (
     half_line_grid,
     truncated_grid,
 )
-from theorykit.numerics.smoothness import lattice_roughness, panel_roughness
+from theorykit.numerics.smoothness import lattice_roughness, panel_roughness, tail_beyond
 
 __all__ = ["Evaluation", "Intervals", "QuadraturePlan", "make_grids", "parameter_text"]
 
@@ -144,6 +144,20 @@ class Evaluation:
             if is_lattice == on_lattices:
                 rough = lattice_roughness(weighted) if is_lattice else panel_roughness(weighted, ORDER)
             found += [(variable, float(r)) for r in rough]
+        return found
+
+    def tails(self) -> list[tuple[str, float, float]]:
+        """(variable, mass below its interval, mass above) of every integral, judged by the decay towards the ends."""
+        found: list[tuple[str, float, float]] = []
+        for stage, table in zip(self.plan.layout["stages"], self.tables, strict=True):
+            if stage["reduced"] is None:
+                (variable,) = stage["dims"]
+                nodes, density, distance = self.grids[variable].nodes, np.abs(table), 4.0
+                if self.grids[variable].edges is not None:
+                    density, distance = density * np.exp(-nodes * nodes / 2) / np.sqrt(2 * np.pi), 1.0
+                below = tail_beyond(-nodes[::-1], density[:, ::-1], distance)
+                above = tail_beyond(nodes, density, distance)
+                found += [(variable, float(b), float(a)) for b, a in zip(below, above, strict=True)]
         return found
 
     def is_finite(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,12 +13,13 @@ from theorykit.errors import ConvergenceError
 from theorykit.numerics.evaluation import Evaluation, Intervals, QuadraturePlan, make_grids, parameter_text
 from theorykit.numerics.grids import Interval
 
-__all__ = ["locate"]
+__all__ = ["locate", "widened"]
 
 PANEL, STEP = 1.0, 0.25  # first panel width of a Gaussian variable, first step of s = log t
 MOST_STEP = 2.0
-REACHES = (38.0, 34.0, 31.0, 28.0, 25.0, 22.0, 19.0, 16.0, 13.0)  # of the Gaussian variables
-NEGLIGIBLE, DECAYED = 1e-18, 1e-15
+REACHES = (38.0, 34.0, 30.0, 28.0, 26.0, 24.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)  # of the Gaussian variables
+SPAN = 700.0  # of log t
+NEGLIGIBLE, DECAYED = 1e-18, 1e-7
 
 
 class _NotDecayed(FloatingPointError):
@@ -29,12 +31,12 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
 
     Every variable starts from the range that double precision can represent and is cut, in two passes, to where
     its part of the tables (weighted by the importance of the outer variables) is above 1e-18. Where the integrand
-    overflows, the range shrinks; what is left must still reach down to 1e-15.
+    overflows, the range shrinks; if the integrand has not decayed at its ends, the integral is out of reach.
     """
     last_error = "nothing evaluated"
     half_lines = sum(v["measure"] == "half_line" for v in plan.layout["variables"])
     # of log t; several half-lines multiply the cost
-    spans = {0: (0.0,), 1: (700.0, 360.0, 120.0)}.get(half_lines, (360.0, 120.0))
+    spans = {0: (0.0,), 1: (SPAN, 360.0, 120.0)}.get(half_lines, (360.0, 120.0))
     for span, reach in itertools.product(spans, REACHES):
         try:
             coarse = {
@@ -56,6 +58,25 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
         steps=0,
         start="locate",
     )
+
+
+def widened(plan: QuadraturePlan, intervals: Intervals, ends: set[tuple[str, str]]) -> dict[str, Interval]:
+    """Intervals longer by a fifth at the given ends (variable, "low" or "high"), as far as numbers reach.
+
+    The others grow a little, since they were cut to what mattered within those.
+    """
+    limits = {
+        v["name"]: SPAN if v["measure"] == "half_line" else REACHES[0] for v in plan.layout["variables"]
+    }
+    wider = {}
+    for name, interval in intervals.items():
+        length, limit = interval.high - interval.low, limits[name]
+        low = interval.low - length / (5 if (name, "low") in ends else 20)
+        high = interval.high + length / (5 if (name, "high") in ends else 20)
+        wider[name] = replace(
+            interval, low=min(interval.low, max(low, -limit)), high=max(interval.high, min(high, limit))
+        )
+    return wider
 
 
 def _trim_twice(plan: QuadraturePlan, parameters: np.ndarray, coarse: Intervals) -> dict[str, Interval]:

@@ -17,7 +17,7 @@ import numpy as np
 from theorykit.errors import ConvergenceError
 from theorykit.numerics.evaluation import Evaluation, Intervals, QuadraturePlan, make_grids, parameter_text
 from theorykit.numerics.grids import Interval
-from theorykit.numerics.location import locate
+from theorykit.numerics.location import locate, widened
 
 __all__ = ["Options", "QuadraturePlan", "Result", "coarser", "evaluate_on", "integrate", "locate"]
 
@@ -92,19 +92,19 @@ def _exponent(values: np.ndarray) -> np.ndarray:
     return np.abs(np.log(np.maximum(np.abs(values), 1e-300)))
 
 
-def _rough_changes(
-    evaluation: Evaluation, values: np.ndarray, on_lattices: bool = False
+def _moves(
+    evaluation: Evaluation, values: np.ndarray, errors: list[tuple[str, float]]
 ) -> dict[str, np.ndarray]:
-    """How far the roughness of the root integrands in a variable moves the observables."""
+    """How far errors of the integrals, each with its variable, move the observables."""
     integrals, _ = evaluation.integrals()
-    changes: dict[str, np.ndarray] = {}
-    for k, (variable, rough) in enumerate(evaluation.roughness(on_lattices)):
-        if rough > 0:
+    moves: dict[str, np.ndarray] = {}
+    for k, (variable, error) in enumerate(errors):
+        if error > 0:
             moved = integrals.copy()
-            moved[k] += rough
+            moved[k] += error
             change = np.abs(evaluation.plan.observables(evaluation.parameters, moved) - values)
-            changes[variable] = changes.get(variable, 0.0) + change
-    return changes
+            moves[variable] = moves.get(variable, 0.0) + change
+    return moves
 
 
 def integrate(
@@ -128,24 +128,51 @@ def integrate(
         base = Evaluation(plan, parameters, make_grids(plan, parameters, current))
         values, floor = _observe(base)
         _require_finite(plan, parameters, values)
-        changes, rough = {}, _rough_changes(base, values)
-        total += base.evaluations
-        for name in names:
-            finer, finer_rough, more = _with_finer(base, current, name)
-            changes[name] = np.abs(finer - values)
-            rough[name] = np.maximum(rough.get(name, 0.0), finer_rough)
-            total += more
+        changes, rough, count = _compare(base, current, names, values)
+        total += base.evaluations + count
         errors = sum(changes.values()) + sum(rough.values()) + floor
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
         # an inner variable on too few nodes makes the outer integrand rough: first those that change by themselves
         slow = _above(changes, target) or _above(rough, target)
-        if not slow or _is_large(base, GROWTH ** len(slow), options):
+        if slow and not _is_large(base, GROWTH ** len(slow), options):
+            for name in slow:
+                current = _refined(plan, current, name, GROWTH)
+            continue
+        wider = _widened(base, current)
+        if wider is None:
             break
-        for name in slow:
-            current = _refined(plan, current, name, GROWTH)
+        current = wider
+    beyond = [(name, below + above) for name, below, above in base.tails()]
+    errors = errors + sum(_moves(base, values, beyond).values())
     if slow:  # not the geometric convergence that the comparison of two lattices relies on
-        errors = errors + sum(_rough_changes(base, values, on_lattices=True).values())
+        errors = errors + sum(_moves(base, values, base.roughness(on_lattices=True)).values())
     return _checked(plan, parameters, values, errors, current, total, options)
+
+
+def _compare(
+    base: Evaluation, intervals: Intervals, names: list[str], values: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
+    """Changes of the observables with finer grids of each variable, what roughness adds, integrand values."""
+    changes, rough, count = {}, _moves(base, values, base.roughness(on_lattices=False)), 0
+    for name in names:
+        finer, finer_rough, more = _with_finer(base, intervals, name)
+        changes[name] = np.abs(finer - values)
+        rough[name] = np.maximum(rough.get(name, 0.0), finer_rough)
+        count += more
+    return changes, rough, count
+
+
+def _widened(base: Evaluation, intervals: Intervals) -> dict[str, Interval] | None:
+    """Longer intervals where the integrand matters at an end, or None: coarse grids may have seen too little."""
+    open_low = {(name, "low") for name, below, _ in base.tails() if below > 0}
+    open_high = {(name, "high") for name, _, above in base.tails() if above > 0}
+    wider = widened(base.plan, intervals, open_low | open_high)
+    can_grow = any(wider[n].low < intervals[n].low for n, _ in open_low)
+    can_grow |= any(wider[n].high > intervals[n].high for n, _ in open_high)
+    if not can_grow:
+        return None
+    evaluation = Evaluation(base.plan, base.parameters, make_grids(base.plan, base.parameters, wider))
+    return wider if evaluation.is_finite() else None
 
 
 def _require_finite(plan: QuadraturePlan, parameters: np.ndarray, values: np.ndarray) -> None:
@@ -187,8 +214,8 @@ def _with_finer(base: Evaluation, intervals: Intervals, name: str) -> tuple[np.n
     grids = make_grids(plan, parameters, finer, base=base.grids, changed=changed)
     evaluation = Evaluation(plan, parameters, grids, base)
     values, _ = _observe(evaluation)
-    rough = _rough_changes(evaluation, values).get(name, np.zeros_like(values))
-    return values, rough, evaluation.evaluations
+    rough = _moves(evaluation, values, evaluation.roughness(on_lattices=False))
+    return values, rough.get(name, np.zeros_like(values)), evaluation.evaluations
 
 
 def coarser(intervals: Intervals, factor: float) -> dict[str, Interval]:

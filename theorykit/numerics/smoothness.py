@@ -3,7 +3,7 @@
 Two grids may agree by accident on an integrand with a kink or a jump, or with noise of an inner quadrature. Values
 on one grid show the roughness: on panels the Legendre coefficients stop to decay, on a lattice the sums over every
 second and every fourth node are equally wrong. Where both decay as for analytic integrands, the estimate is zero and
-the comparison of two grids can be trusted.
+the comparison of two grids can be trusted. What lies beyond the end of a grid is estimated from the decay towards it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import numpy as np
 
 from theorykit.numerics.grids import legendre_coefficients, legendre_rule
 
-__all__ = ["lattice_roughness", "panel_roughness"]
+__all__ = ["lattice_roughness", "panel_roughness", "tail_beyond"]
 
 # decay over four degrees, and from every fourth to every second node, that rough integrands do not reach
 PANEL_DECAY, LATTICE_DECAY = 0.1, 0.02
+UNSEEN = 1e-16  # share of an integral that rounding hides
 
 
 def panel_roughness(weighted: np.ndarray, order: int) -> np.ndarray:
@@ -39,3 +40,18 @@ def lattice_roughness(weighted: np.ndarray) -> np.ndarray:
     decay = np.divide(fine, coarse, out=np.ones_like(fine), where=coarse > fine)
     # errors h**2 are 3 and 15 times that of the sum over all nodes; either may be small by accident
     return np.where(decay > LATTICE_DECAY, fine + coarse / 5, 0.0)
+
+
+def tail_beyond(nodes: np.ndarray, density: np.ndarray, distance: float) -> np.ndarray:
+    """Estimated integral of each row beyond the last node: exponential decay as over the ``distance`` before it.
+
+    Zero where it cannot matter, infinite where the integrand does not decay.
+    """
+    inside = max(0, int(np.searchsorted(nodes, nodes[-1] - distance)) - 1)
+    end, before = density[:, -1], density[:, inside]
+    length = nodes[-1] - nodes[0]
+    matters = end * length > UNSEEN * np.sum(density * np.gradient(nodes), axis=1)
+    decay = np.divide(before, end, out=np.ones_like(end), where=matters)
+    rate = np.log(np.maximum(decay, 1.0)) / (nodes[-1] - nodes[inside])
+    tail = np.divide(end, rate, out=np.full_like(end, np.inf), where=rate > 0)
+    return np.where(matters, tail, 0.0)
