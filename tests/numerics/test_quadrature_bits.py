@@ -102,6 +102,14 @@ def test_the_environment_sets_the_threads(program, tmp_path):
     assert found["1"] == found["2"] == found["4"]
 
 
+@pytest.mark.parametrize("wanted", ["many", "0", "-2", "1.5"])
+def test_a_number_of_threads_that_makes_no_sense(wanted, monkeypatch):
+    monkeypatch.setenv("THEORYKIT_THREADS", wanted)
+    program_module._pool.cache_clear()
+    with pytest.raises(ValueError, match=f"THEORYKIT_THREADS must be a positive integer, got '{wanted}'"):
+        program_module._pool()
+
+
 def test_inside_a_worker_there_are_no_threads(program, monkeypatch):
     alone = _bits(program)
 

@@ -42,8 +42,10 @@ def single_threaded() -> Iterator[None]:
 
 @cache
 def _pool() -> tuple[ThreadPoolExecutor, int]:
-    count = int(os.environ.get("THEORYKIT_THREADS", 0)) or os.cpu_count() or 1
-    return ThreadPoolExecutor(count), count
+    wanted = os.environ.get("THEORYKIT_THREADS") or str(os.cpu_count() or 1)
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise ValueError(f"THEORYKIT_THREADS must be a positive integer, got {wanted!r}")
+    return ThreadPoolExecutor(int(wanted)), int(wanted)
 
 
 class Program:
