@@ -17,7 +17,8 @@ __all__ = ["locate", "widened"]
 
 PANEL, STEP = 1.0, 0.25  # first panel width of a Gaussian variable, first step of s = log t
 MOST_STEP = 2.0
-REACHES = (38.0, 34.0, 30.0, 28.0, 26.0, 24.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)  # of the Gaussian variables
+# of the Gaussian variables
+REACHES = (38.0, 34.0, 30.0, 28.0, 26.0, 24.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)
 SPAN = 700.0  # of log t
 NEGLIGIBLE, DECAYED = 1e-18, 1e-7
 
