@@ -10,6 +10,8 @@ module      what it holds
 ledger      the data model: Derivation, Step, Check, Equations, Claim
 nodes       the expression language: averages, half-line integrals, token sums
 gaussian    Wick, Stein, exponential tilt
+proximal    the least value of a loss plus a penalty
+replica     empirical risk minimization: action, saddle-point equations
 laplace     averages of normalized weights factorize over tokens
 evaluate    numbers for expressions, by means of their own
 reduction   whether an expression is zero, by bounded rewritings

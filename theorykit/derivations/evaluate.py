@@ -36,6 +36,7 @@ from theorykit.derivations.nodes import (
     owens_t,
     owens_t_gap,
 )
+from theorykit.derivations.proximal import AtProximal, Moreau, bisect_slope
 from theorykit.errors import DerivationError
 
 __all__ = ["evaluate", "evaluate_all", "evaluate_tensor"]
@@ -365,7 +366,24 @@ class _Tensor:
             inner = {**environment, node.variable: x}
             weight = w * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
             return np.sum(weight * self.value(node.integrand, inner, depth + 1), axis=0)
+        if isinstance(node, Moreau | AtProximal):
+            return self._proximal(node, environment, depth)
         raise DerivationError(f"{type(node).__name__} has no brute-force evaluation")
+
+    def _proximal(
+        self, node: Moreau | AtProximal, environment: Mapping[sp.Symbol, Any], depth: int
+    ) -> np.ndarray:
+        """A quantity at the minimizer of a convex objective of one variable."""
+        places = node.places()
+        if len(places) != 1:
+            raise DerivationError(f"brute force minimizes over one variable, not over {places}")
+        x = sp.Symbol("_minimizer", real=True)
+        quantity = node.quantity if isinstance(node, AtProximal) else node.objective
+        slope, quantity = (e.xreplace({places[0]: x}) for e in (sp.diff(node.objective, places[0]), quantity))
+        known = [environment[s] for s in slope.free_symbols if s in environment]
+        shape = np.broadcast_shapes(*[np.shape(v) for v in known])
+        found = bisect_slope(lambda at: self.value(slope, {**environment, x: at}, depth), shape)
+        return self.value(quantity, {**environment, x: found}, depth)
 
     def _expectation(self, node: Expectation, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
         from theorykit.derivations.gaussian import standardize
