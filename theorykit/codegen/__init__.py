@@ -8,6 +8,7 @@ lower         ``Equations`` -> ``Plan``                   ``lower``
 emit          ``Plan`` -> module source                   ``emit`` (``wellposed``, ``body``, ``printer``)
 store         source -> file named by its hash            ``cache``
 load          file -> ``Program``                         ``program``
+loops         ``Equations`` -> ``Flow``, ``Roots``        ``loops``, ``flow``, ``roots``
 ============  ==========================================  ============================================
 
 ``compile_record`` runs them all; ``load`` asks the index first, so that a warm process neither derives nor
@@ -24,10 +25,21 @@ from theorykit.codegen import cache
 from theorykit.errors import CacheError
 
 if TYPE_CHECKING:
+    from theorykit.codegen.flow import Flow
     from theorykit.codegen.program import Program
+    from theorykit.codegen.roots import Roots
     from theorykit.derivations.ledger import Equations
 
-__all__ = ["compile_record", "load", "load_module", "load_source", "source_of", "status"]
+__all__ = [
+    "compile_record",
+    "load",
+    "load_flow",
+    "load_module",
+    "load_roots",
+    "load_source",
+    "source_of",
+    "status",
+]
 
 _loaded: dict[str, Program] = {}
 _answers: dict[str, str] = {}
@@ -70,18 +82,62 @@ def load(
     ``request`` names everything the record depends on (task, canonical formula, ...); ``derive`` makes the record
     and is called only where no module answers the request.
     """
-    key = (theory, request, observables)
+    return _find((theory, request, observables), lambda: source_of(derive(), observables))
+
+
+def load_flow(
+    theory: str,
+    request: tuple[object, ...],
+    derive: Callable[[], Equations],
+    state: tuple[str, ...],
+    slopes: tuple[str, ...],
+    events: tuple[str, ...] = (),
+    time: str | None = None,
+) -> Flow:
+    """The flow ``d state / dt = slopes``, compiled with its integrator: from this process, disk, or derived now.
+
+    ``slopes`` and ``events`` name observables of the record, ``state`` (and ``time``) parameters of them. ``request``
+    and ``derive`` are as for :func:`load`.
+    """
+    from theorykit.codegen.flow import Flow
+
+    def source() -> str:
+        from theorykit.codegen.loops import emit_flow
+
+        record = derive()
+        return emit_flow(record, state, slopes, events, time, _header(record))
+
+    return Flow(_find((theory, request, ("flow", state, slopes, events, time)), source))
+
+
+def load_roots(
+    theory: str, request: tuple[object, ...], derive: Callable[[], Equations], unknown: str, residual: str
+) -> Roots:
+    """The bracketing root finder of an observable, as a function of the parameter ``unknown`` (see :func:`load`)."""
+    from theorykit.codegen.roots import Roots
+
+    def source() -> str:
+        from theorykit.codegen.loops import emit_roots
+
+        record = derive()
+        return emit_roots(record, unknown, residual, _header(record))
+
+    return Roots(_find((theory, request, ("roots", unknown, residual)), source))
+
+
+def _find(key: tuple[object, ...], source: Callable[[], str]) -> Program:
+    """The program of a request; ``source`` makes its module where there is none."""
     name = repr(key)  # 1 and True are equal as keys of a dictionary, but not as requests
     with _lock:
         if name not in _answers:
-            _answers[name] = _answer(key, derive, observables)
+            _answers[name] = _answer(key, source)
         return _loaded[_answers[name]]
 
 
-def _answer(key: tuple[object, ...], derive: Callable[[], Equations], observables: tuple[str, ...]) -> str:
+def _answer(key: tuple[object, ...], source: Callable[[], str]) -> str:
     def build() -> str:
         _counts["derived"] += 1
-        return source_of(derive(), observables)
+        return source()
 
     module = cache.lookup(key)
     if module is None:

@@ -145,7 +145,8 @@ def fingerprint() -> str:
 
     digest = hashlib.sha256()
     root = Path(theorykit.__file__).parent
-    sources = [root / "formula.py"]
+    loops = ("dormand_prince.py", "roots.py")  # their text goes into generated modules
+    sources = [root / "formula.py", *(root / "numerics" / name for name in loops)]
     for part in ("derivations", "codegen", "_formula"):
         sources += (root / part).rglob("*.py")
     for path in sorted(sources):

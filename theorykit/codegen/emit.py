@@ -17,7 +17,7 @@ from theorykit.codegen.lower import Plan, Stage
 from theorykit.codegen.wellposed import require_writable
 from theorykit.errors import CodegenError
 
-__all__ = ["emit"]
+__all__ = ["emit", "join_module", "layout_of", "primitive_sources", "scalar_function"]
 
 _NAN_SAFE = 'nogil=True, cache=True, error_model="numpy", boundscheck=False'
 
@@ -164,7 +164,7 @@ def _decorated(signature: str, lines: list[str]) -> str:
     return "\n".join([f'@njit("{signature}", {_NAN_SAFE})', *lines])
 
 
-def _scalar_function(
+def scalar_function(
     name: str, plan: Plan, expressions: list[sp.Expr], integrals: dict[sp.Symbol, str]
 ) -> tuple[str, set[str]]:
     """A function of the parameters (and integrals) that fills a vector."""
@@ -198,18 +198,23 @@ def emit(plan: Plan, header: str) -> str:
     scalar = {"observables": (list(plan.observables.values()), integrals)}
     scalar |= {f"breakpoints_{v.name}": (list(v.breakpoints), {}) for v in plan.variables if v.breakpoints}
     for name, (expressions, loads) in scalar.items():
-        source, names = _scalar_function(name, plan, expressions, loads)
+        source, names = scalar_function(name, plan, expressions, loads)
         functions.append(source)
         used |= names
-    layout = "LAYOUT = " + pprint.pformat(_layout(plan, home), width=100, sort_dicts=True)
+    layout = "LAYOUT = " + pprint.pformat(layout_of(plan, home), width=100, sort_dicts=True)
+    return join_module(header, [*primitive_sources(used), *functions, layout])
+
+
+def join_module(header: str, parts: list[str]) -> str:
+    """The text of a module from its functions and its layout, parsed once to be sure."""
     imports = "import math\n\nimport numpy as np\nfrom numba import njit"
-    parts = [repr(header), imports, *_primitive_sources(used), *functions, layout]
-    text = "\n\n\n".join(parts) + "\n"
+    text = "\n\n\n".join([repr(header), imports, *parts]) + "\n"
     compile(text, "<generated>", "exec")
     return text
 
 
-def _primitive_sources(used: set[str]) -> list[str]:
+def primitive_sources(used: set[str]) -> list[str]:
+    """Source of the primitives of these names and of what they need."""
     sources, done = [], set()
     for name in sorted(used):
         for item in (*primitives.NAMES[name], name):
@@ -226,7 +231,7 @@ def _primitive_sources(used: set[str]) -> list[str]:
     return sources
 
 
-def _layout(plan: Plan, home: dict[sp.Symbol, tuple[int, int]]) -> dict:
+def layout_of(plan: Plan, home: dict[sp.Symbol, tuple[int, int]]) -> dict:
     """What the runtime needs to drive the module, as plain data."""
     return {
         "name": plan.name,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from theorykit.numerics.grids import Grid, Interval
     from theorykit.numerics.quadrature import Options
 
-__all__ = ["Program", "single_threaded"]
+__all__ = ["Program", "share_out", "single_threaded"]
 
 # rows of a table are independent: above this many integrand values they are shared out over threads
 _WORTH_THREADS = 2_000_000
@@ -48,6 +48,20 @@ def _pool() -> tuple[ThreadPoolExecutor, int]:
     return ThreadPoolExecutor(int(wanted)), int(wanted)
 
 
+def share_out(
+    function: Any, arguments: list[Any], rows: int, work: float, pieces_per_thread: int = 1
+) -> None:
+    """Call ``function(*arguments, first, last)`` on ranges of independent rows, in threads if the work is worth it."""
+    if work < _WORTH_THREADS or _inside_worker.get():
+        function(*arguments, 0, rows)
+        return
+    pool, count = _pool()
+    edges = np.linspace(0, rows, min(count * pieces_per_thread, rows) + 1).astype(int)
+    jobs = [pool.submit(function, *arguments, int(a), int(b)) for a, b in pairwise(edges)]
+    for job in jobs:
+        job.result()
+
+
 class Program:
     """The observables of one record, compiled.
 
@@ -69,6 +83,10 @@ class Program:
     @property
     def parameters(self) -> tuple[str, ...]:
         return tuple(self.layout["parameters"])
+
+    def function(self, name: str) -> Any:
+        """A function of the module."""
+        return getattr(self._module, name)
 
     @property
     def compiled_functions(self) -> list[Any]:
@@ -109,19 +127,8 @@ class Program:
         arguments += [tables[i] for i in layout["inputs"]]
         rows = sizes[0] if sizes else 1
         work = float(np.prod([grids[v].nodes.size for v in loops]))
-        self._share_out(self._stages[stage], arguments, out, rows, work)
+        share_out(self._stages[stage], [*arguments, out], rows, work)
         return out
-
-    @staticmethod
-    def _share_out(function: Any, arguments: list[Any], out: np.ndarray, rows: int, work: float) -> None:
-        if work < _WORTH_THREADS or _inside_worker.get():
-            function(*arguments, out, 0, rows)
-            return
-        pool, count = _pool()
-        edges = np.linspace(0, rows, min(count, rows) + 1).astype(int)
-        jobs = [pool.submit(function, *arguments, out, int(a), int(b)) for a, b in pairwise(edges)]
-        for job in jobs:
-            job.result()
 
     def observables(self, parameters: np.ndarray, integrals: np.ndarray) -> np.ndarray:
         """Observables from the integrals of the roots."""
