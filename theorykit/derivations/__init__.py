@@ -56,7 +56,7 @@ CATALOGUE: dict[str, str] = {
         ("asymptotics", "asymptotics", "derive_asymptotics"),
         ("off_manifold", "off_manifold", "derive_off_manifold"),
     )
-}
+} | {"interpolation.hermite": "theorykit.derivations.hermite:derive_hermite"}
 
 _lock = threading.Lock()
 _replacements: dict[str, list[tuple[object, Any]]] = {}

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import mpmath
 import sympy as sp
 from sympy.core.containers import Tuple
 from sympy.printing.latex import LatexPrinter
@@ -87,6 +88,15 @@ class owens_t(sp.Function):
         power = "" if exp is None else rf"^{{{exp}}}"
         inner = ",".join(printer._print(a) for a in self.args)
         return rf"T{power}\left({inner}\right)"
+
+    def _eval_evalf(self, prec: int) -> sp.Expr | None:
+        if not all(a.is_number for a in self.args):
+            return None
+        with mpmath.workprec(prec + 20):
+            h, a = (mpmath.mpmathify(argument._to_mpmath(prec + 20)) for argument in self.args)
+            pieces = mpmath.linspace(0, a, 9)
+            area = mpmath.quad(lambda x: mpmath.exp(-h * h * (1 + x * x) / 2) / (1 + x * x), pieces)
+            return sp.Float(area / (2 * mpmath.pi), precision=prec)
 
 
 class owens_t_gap(sp.Function):

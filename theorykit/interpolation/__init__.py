@@ -1,0 +1,40 @@
+"""Interpolation error of nonlinear attention beside linear regression: random-matrix theory of arXiv 2506.18656.
+
+A ridge probe is trained on entrywise nonlinear attention features of n tokens in p dimensions, signal plus noise.
+Records say what is computed, functions compute it::
+
+    from theorykit import interpolation as ip
+
+    ip.hermite("tanh(x)").second_moment
+    model = ip.Attention("tanh(x)", ratio=0.5, ridge=0.1, signal=1.0, aligned=1.0)
+
+Errors are mean squared training errors of labels +-1, without a factor 1/2: they say nothing about new data.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
+
+#: Loaded when first used: name -> module.
+_LAZY = {
+    "Hermite": "theorykit.interpolation.hermite",
+    "hermite": "theorykit.interpolation.hermite",
+}
+
+__all__ = ["SOFTMAX_MAP", "Attention", "Hermite", "Overlaps", "hermite"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        public = ", ".join(__all__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; public names: {public}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
