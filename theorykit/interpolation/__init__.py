@@ -22,9 +22,10 @@ from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
 _LAZY = {
     "Hermite": "theorykit.interpolation.hermite",
     "hermite": "theorykit.interpolation.hermite",
+    "simulate": "theorykit.interpolation.simulation",
 }
 
-__all__ = ["SOFTMAX_MAP", "Attention", "Hermite", "Overlaps", "hermite"]
+__all__ = ["SOFTMAX_MAP", "Attention", "Hermite", "Overlaps", "hermite", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
