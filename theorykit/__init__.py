@@ -34,6 +34,7 @@ _MODULES = (
     "errors",
     "formula",
     "plotting",
+    "random_matrices",
     "results",
     "single_location",
     "validation",

@@ -11,6 +11,9 @@ load          file -> ``Program``                         ``program``
 loops         ``Equations`` -> ``Flow``, ``Roots``        ``loops``, ``flow``, ``roots``
 ============  ==========================================  ============================================
 
+Records of matrix fixed points (``FixedPoint``) take a shorter way: ``matrices`` writes NumPy source over batches of
+small dense matrices, and ``fixed_point`` drives it.
+
 ``compile_record`` runs them all; ``load`` asks the index first, so that a warm process neither derives nor
 compiles and never imports SymPy.
 """
@@ -51,7 +54,12 @@ def source_of(record: Equations, observables: tuple[str, ...] | None = None) -> 
     """The source of the module that is generated from a record."""
     from theorykit.codegen.emit import emit
     from theorykit.codegen.lower import lower
+    from theorykit.derivations.fixed_point import FixedPoint
 
+    if isinstance(record, FixedPoint):
+        from theorykit.codegen.matrices import emit_fixed_point
+
+        return emit_fixed_point(record, observables, _header(record))
     return emit(lower(record, observables), _header(record))
 
 
@@ -167,13 +175,21 @@ def _load_or_rebuild(key: str, source: Callable[[], str]) -> Program:
 
 def load_module(key: str) -> Program:
     """The program of a stored module, by the key of the module."""
-    from theorykit.codegen.program import Program
-
     with _lock:
         if key not in _loaded:
-            _loaded[key] = Program(key, cache.import_module(key))
+            _loaded[key] = _program(key)
             _counts["modules"] += 1
         return _loaded[key]
+
+
+def _program(key: str) -> Any:
+    """The class that drives a module is named by its layout."""
+    from theorykit.codegen.fixed_point import FixedPointProgram
+    from theorykit.codegen.program import Program
+
+    module = cache.import_module(key)
+    is_fixed_point = module.LAYOUT.get("kind") == "fixed point"
+    return FixedPointProgram(key, module) if is_fixed_point else Program(key, module)
 
 
 def status() -> dict[str, Any]:
