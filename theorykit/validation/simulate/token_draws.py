@@ -2,18 +2,18 @@
 
 Every token is a vector of D independent Gaussian numbers, of which only the projections on the columns of
 `vectors` are kept; memory grows with the length of the sequence, not with the dimension. The kernel is
-compiled on first use and cached by Numba (beside this file, in the user's cache folder where this one is
-read-only, or in `NUMBA_CACHE_DIR`).
+compiled on first use.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import warnings
 from typing import Any
 
 import numpy as np
+
+from theorykit.validation.simulate.compiled import compile_kernel
 
 __all__ = ["ARGMAX", "MAX", "SPIKED", "draw_tokens"]
 
@@ -92,7 +92,6 @@ def _draw(generator, law, strength, vectors, fields, hidden):
 
 @functools.cache
 def _compiled_kernel() -> Any:
-    """The compiled kernel; a damaged entry of the cache is rebuilt; without a cache there is one warning."""
     import numba
 
     generator = numba.typeof(np.random.default_rng(0))
@@ -100,22 +99,4 @@ def _compiled_kernel() -> Any:
         *(generator, numba.int64, numba.float64, numba.float64[:, ::1]),
         *(numba.float64[:, :, ::1], numba.int64[::1]),
     )
-    reason = ""
-    for rebuild in (False, True):
-        # A damaged or unwritable cache fails in many ways; an error of the kernel itself recurs below.
-        try:
-            kernel = numba.njit(nogil=True, cache=True)(_draw)
-            if rebuild:
-                kernel._cache.flush()  # type: ignore[attr-defined]
-            kernel.compile(signature)
-            return kernel
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-    kernel = numba.njit(signature, nogil=True)(_draw)
-    warnings.warn(
-        f"the simulator was compiled for this process only, because Numba's cache cannot be used ({reason}); "
-        "set NUMBA_CACHE_DIR to a writable folder",
-        RuntimeWarning,
-        stacklevel=3,
-    )
-    return kernel
+    return compile_kernel(_draw, signature)
