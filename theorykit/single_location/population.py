@@ -12,7 +12,7 @@ from theorykit.results import Estimate, Optimum
 from theorykit.single_location.activations import Activation, Erf
 from theorykit.single_location.moments import KeyMoments, mix
 from theorykit.single_location.overlaps import Overlaps
-from theorykit.single_location.programs import bayes_excess, is_aligned, program, propagate, task_name
+from theorykit.single_location.programs import bayes_risks, is_aligned, program, propagate, task_name
 from theorykit.single_location.tasks import Spiked, Task
 
 __all__ = ["attention_moments", "bayes_risk", "best_elementwise_risk", "optimal_risk", "risk"]
@@ -43,8 +43,8 @@ def bayes_risk(task: Task, excess: bool = False) -> Estimate:
     0.115509110965
     """
     _require_task(task)
-    average = mix([(p, {"excess": bayes_excess(task, length)}) for length, p in task.lengths])["excess"]
-    return _with_noise(average, task, excess)
+    average = mix([(p, bayes_risks(task, length)) for length, p in task.lengths])
+    return average["bayes_excess" if excess else "bayes_risk"]
 
 
 def _with_noise(value: Estimate, task: Task, excess: bool) -> Estimate:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from theorykit import derivations
 from theorykit.results import Estimate
-from theorykit.single_location.activations import Activation, Erf
+from theorykit.single_location.activations import Activation, Erf, Linear
 from theorykit.single_location.tasks import Spiked, Task
 
 if TYPE_CHECKING:
     from theorykit.codegen.program import Program
 
 __all__ = [
-    "bayes_excess",
+    "bayes_risks",
     "is_aligned",
     "moments_program",
     "program",
@@ -65,8 +65,8 @@ def moments_program(task: Task, activation: Activation, aligned: bool, with_valu
             "normalized_moments", observables, task=kind, kernel=activation.formula.text, aligned=aligned
         )
     observables = ("A", "power", "leak", *(("residual",) if with_value else ()))
-    if isinstance(activation, Erf) and kind == "spiked":
-        return program("erf", observables, task=kind)
+    if isinstance(activation, Erf | Linear) and kind == "spiked":  # closed
+        return program("erf" if isinstance(activation, Erf) else "linear", observables, task=kind)
     return program(
         "elementwise_moments",
         observables,
@@ -85,13 +85,14 @@ def risk_program(activation: Activation) -> Program:
     return program("risk", observables, activation=activation.kind)
 
 
-def bayes_excess(task: Task, length: int) -> Estimate:
-    """Excess Bayes risk at one length; exactly 0 where the location is known."""
+def bayes_risks(task: Task, length: int) -> dict[str, Estimate]:
+    """ "bayes_excess" and "bayes_risk" at one length; no excess where the location is known."""
     kind = task_name(task)
     if length == 1 or kind == "max_infinite":
-        return Estimate(0.0, 0.0)
-    found = program("bayes_risk", ("bayes_excess",), task=kind).values({"nu": task.nu, "L": length})
-    return found["bayes_excess"]
+        noise = task.noise**2
+        return {"bayes_excess": Estimate(0.0, 0.0), "bayes_risk": Estimate(noise, 2.0**-52 * noise)}
+    compiled = program("bayes_risk", ("bayes_excess", "bayes_risk"), task=kind)
+    return compiled.values({"nu": task.nu, "L": length, "noise": task.noise})
 
 
 def propagate(
