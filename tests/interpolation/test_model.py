@@ -143,3 +143,15 @@ def test_limit_of_a_kept_diagonal(formula, limit):
 def test_a_limit_that_values_do_not_decide_is_asked_for(formula):
     with pytest.raises(ValueError, match="give diagonal as a number"):
         ip.Attention(formula, ratio=1, ridge=1, diagonal="kept")
+
+
+def test_public_names_are_not_shadowed_by_modules():
+    """Importing a submodule binds its name in the package: no public function may be called like one."""
+    import importlib
+    import pkgutil
+    import types
+
+    for module in pkgutil.iter_modules(ip.__path__):
+        importlib.import_module(f"{ip.__name__}.{module.name}")
+    for name in ip.__all__:
+        assert not isinstance(getattr(ip, name), types.ModuleType), name

@@ -5,6 +5,7 @@ module         verbs
 =============  ==========================================================
 numbers        risk, curve
 mathematics    audit, latex, derive, validate
+weights        weights
 jobs           reproduce
 housekeeping   cache, doctor, cite
 =============  ==========================================================
@@ -20,7 +21,7 @@ from typing import Annotated
 
 import typer
 
-from theorykit.cli import housekeeping, jobs, mathematics, numbers
+from theorykit.cli import housekeeping, jobs, mathematics, numbers, weights
 from theorykit.cli.failures import Verbs
 
 __all__ = ["app", "main"]
@@ -37,7 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (numbers, mathematics, jobs, housekeeping):
+for module in (numbers, weights, mathematics, jobs, housekeeping):
     module.register(app)
 
 

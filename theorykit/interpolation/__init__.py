@@ -20,12 +20,25 @@ from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
 
 #: Loaded when first used: name -> module.
 _LAZY = {
-    "Hermite": "theorykit.interpolation.hermite",
-    "hermite": "theorykit.interpolation.hermite",
+    "Hermite": "theorykit.interpolation.coefficients",
+    "hermite": "theorykit.interpolation.coefficients",
+    "plot_weights": "theorykit.interpolation.weights_figure",
     "simulate": "theorykit.interpolation.simulation",
+    "weights": "theorykit.interpolation.weights_report",
+    "weights_error": "theorykit.interpolation.weights_simulation",
 }
 
-__all__ = ["SOFTMAX_MAP", "Attention", "Hermite", "Overlaps", "hermite", "simulate"]
+__all__ = [
+    "SOFTMAX_MAP",
+    "Attention",
+    "Hermite",
+    "Overlaps",
+    "hermite",
+    "plot_weights",
+    "simulate",
+    "weights",
+    "weights_error",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import sympy
 
-    from theorykit.interpolation.hermite import Hermite
+    from theorykit.interpolation.coefficients import Hermite
 
     FormulaSource: TypeAlias = Formula | str | float | Fraction | sympy.Expr
 
@@ -195,7 +195,7 @@ class Attention(Record):
     @property
     def hermite(self) -> Hermite:
         """Hermite coefficients and second moment of f."""
-        from theorykit.interpolation.hermite import hermite
+        from theorykit.interpolation.coefficients import hermite
 
         return hermite(self.formula)
 
