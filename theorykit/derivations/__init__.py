@@ -13,6 +13,7 @@ gaussian    Wick, Stein, exponential tilt
 proximal    the least value of a loss plus a penalty
 replica     empirical risk minimization: action, saddle-point equations
 laplace     averages of normalized weights factorize over tokens
+chain       steps written one after the other
 evaluate    numbers for expressions, by means of their own
 reduction   whether an expression is zero, by bounded rewritings
 audit       runs the check of every step

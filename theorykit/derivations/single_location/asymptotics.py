@@ -24,12 +24,12 @@ from typing import Any
 
 import sympy as sp
 
+from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import tilt
 from theorykit.derivations.laplace import expand_token_sums, factorize_tokens
 from theorykit.derivations.ledger import Claim, Derivation, Equations, Limit, Quantity, verified
 from theorykit.derivations.nodes import Expectation, HalfLine, TokenExpectation
 from theorykit.derivations.single_location.best_elementwise import derive_best_elementwise
-from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.erf import derive_erf
 from theorykit.derivations.single_location.linear import derive_linear
 from theorykit.derivations.single_location.long_sequences import (

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
+from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import tilt
 from theorykit.derivations.laplace import INDICES, expand_token_sums, factorize_tokens, integrate_family
 from theorykit.derivations.ledger import (
@@ -38,7 +39,6 @@ from theorykit.derivations.nodes import (
     gamma_weight,
     normal_cdf,
 )
-from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.symbols import (
     BELOW,
     FIELD,

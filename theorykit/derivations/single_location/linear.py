@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
+from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import wick
 from theorykit.derivations.laplace import factorize_tokens, integrate_family
 from theorykit.derivations.ledger import (
@@ -25,7 +26,6 @@ from theorykit.derivations.ledger import (
 )
 from theorykit.derivations.minimum import AtMinimum, numerically, pointwise
 from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation
-from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.hidden_field import MU, MU_ROW
 from theorykit.derivations.single_location.risk import LEAK, MEAN, MOMENTS, POWER, RESIDUAL, SQUARE
 from theorykit.derivations.single_location.symbols import (

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sympy as sp
 
+from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import tilt, wick
 from theorykit.derivations.laplace import factorize_tokens, laplace_denominators
 from theorykit.derivations.ledger import Quantity, verified
 from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation
-from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.linear import derive_linear
 from theorykit.derivations.single_location.symbols import FIELD, LENGTH, NU, TOKEN_FIELD, T, others
 

@@ -21,10 +21,10 @@ from dataclasses import replace
 
 import sympy as sp
 
+from theorykit.derivations.chain import Chain
 from theorykit.derivations.laplace import expand_token_sums, factorize_tokens, laplace_denominators
 from theorykit.derivations.ledger import Derivation, Equations, Limit, proved, verified
 from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation, TruncatedExpectation
-from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.off_manifold_model import (
     EXCESS,
     KERNEL,

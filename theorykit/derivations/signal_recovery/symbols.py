@@ -1,0 +1,140 @@
+"""Symbols of signal recovery, and the small pieces every derivation of it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import sympy as sp
+
+from theorykit.derivations.gaussian import tilt, wick
+from theorykit.derivations.ledger import Check, Quantity, verified
+from theorykit.derivations.nodes import Expectation
+from theorykit.errors import DerivationError
+
+__all__ = [
+    "BETA",
+    "DIMENSION",
+    "FIELD",
+    "FRACTION",
+    "INSERTED",
+    "KAPPA",
+    "MASS",
+    "NOISE_MASS",
+    "PAPER",
+    "RHO",
+    "STEP_SIZE",
+    "THETA",
+    "TOKENS",
+    "along_rho",
+    "gaussian_moments",
+    "in_masses",
+    "masses",
+    "precise",
+    "quantities",
+]
+
+PAPER = "model of arXiv 2606.22406; derived here"
+
+THETA = sp.Symbol("theta", positive=True)
+FRACTION = sp.Symbol("fraction", positive=True)
+BETA = sp.Symbol("beta", positive=True)
+KAPPA = sp.Symbol("kappa", nonnegative=True)
+RHO = sp.Symbol("rho", real=True)
+TOKENS = sp.Symbol("tokens", positive=True, integer=True)
+DIMENSION = sp.Symbol("dimension", positive=True, integer=True)
+STEP_SIZE = sp.Symbol("step_size", positive=True)
+MASS = sp.Symbol("w", positive=True)  # attention mass on informative tokens
+NOISE_MASS = sp.Symbol("w_noise", positive=True)  # and on noise tokens: 1 - w without cancellation
+FIELD = sp.Symbol("g", real=True)  # projection of one token's noise on the query
+
+_TABLE = {
+    THETA: Quantity(THETA, r"\theta", "signal strength of an informative token", "(0, inf)"),
+    FRACTION: Quantity(FRACTION, r"\pi", "fraction R/L of informative tokens", "(0, 1)"),
+    BETA: Quantity(BETA, r"\beta", "inverse temperature of the attention", "(0, inf)"),
+    KAPPA: Quantity(KAPPA, r"\kappa", "dimensions per token, d/L; (d - 1)/L at finite size", "[0, inf)"),
+    RHO: Quantity(RHO, r"\rho", "alignment of the query, q.xi", "[-1, 1]"),
+    TOKENS: Quantity(TOKENS, "L", "number of tokens", "1, 2, ...", "large"),
+    DIMENSION: Quantity(DIMENSION, "d", "dimension of a token", "2, 3, ...", "O(1), or of order L"),
+    STEP_SIZE: Quantity(STEP_SIZE, r"\eta", "step size of the gradient ascent", "(0, inf)", "small"),
+    MASS: Quantity(MASS, "w", "attention mass on the informative tokens", "(0, 1)"),
+    NOISE_MASS: Quantity(NOISE_MASS, r"\bar w", "attention mass on the noise tokens, 1 - w", "(0, 1)"),
+}
+
+
+def quantities(*symbols: sp.Symbol, extra: tuple[Quantity, ...] = ()) -> tuple[Quantity, ...]:
+    """Rows of the symbol table for some symbols of the model, and further ones."""
+    return tuple(_TABLE[s] for s in symbols) + extra
+
+
+# --------------------------------------------------------------------------- the attention masses
+
+
+def masses() -> dict[sp.Symbol, sp.Expr]:
+    """w and 1 - w as functions of the alignment: a logistic function of logit(pi) + beta theta rho."""
+    odds = FRACTION / (1 - FRACTION) * sp.exp(BETA * THETA * RHO)
+    return {MASS: 1 / (1 + 1 / odds), NOISE_MASS: 1 / (1 + odds)}
+
+
+def along_rho(expression: sp.Expr) -> sp.Expr:
+    """d/d rho of an expression in rho and both masses, by the chain rule with w' = beta theta w (1 - w)."""
+    rate = BETA * THETA * MASS * NOISE_MASS
+    return sp.diff(expression, RHO) + rate * (sp.diff(expression, MASS) - sp.diff(expression, NOISE_MASS))
+
+
+#: What stands for what when both sides of a step are made concrete.
+INSERTED = Mapping[sp.Symbol, sp.Expr]
+
+
+def in_masses(expression: sp.Expr, further: INSERTED | None = None) -> sp.Expr:
+    """The expression with further symbols, then both masses, replaced by what they stand for."""
+    table = dict(further or {})
+    for _ in range(len(table) + 1):
+        inside = expression.free_symbols & set(table)
+        if not inside:
+            return expression.xreplace(masses())
+        expression = expression.xreplace({s: table[s] for s in inside})
+    raise DerivationError("symbols stand for each other in a circle")
+
+
+# --------------------------------------------------------------------------- checks
+
+_POINTS = (
+    {"theta": "1.3", "fraction": "0.2", "beta": "0.8", "kappa": "0.7", "rho": "-0.35", "L": 1},
+    {"theta": "0.6", "fraction": "0.65", "beta": "1.1", "kappa": "0.3", "rho": "0.55", "L": 1},
+)
+
+
+def precise(
+    further: INSERTED | Callable[[], INSERTED] | None = None, digits: int = 30, **values: object
+) -> Check:
+    """Both sides agree to 30 digits at two points, symbols replaced by what they stand for.
+
+    ``values`` are added to both points (sizes, step size).
+    """
+
+    def concrete(expression: sp.Expr, _: int) -> sp.Expr:
+        return in_masses(expression, further() if callable(further) else further)
+
+    points = [{**point, **values} for point in _POINTS]
+    return verified(*points, digits=digits, left="mp-trapezoid", right="mp-quad", concrete=concrete)
+
+
+# --------------------------------------------------------------------------- Gaussian averages
+
+
+def gaussian_moments(expression: sp.Expr) -> sp.Expr:
+    """Every average of a polynomial times an exponential, by the exponential tilt and Wick's theorem."""
+
+    def closed(node: sp.Expr) -> sp.Expr:
+        return sp.Add(
+            *[_one_moment(node.with_integrand(t)) for t in sp.Add.make_args(sp.expand(node.integrand))]
+        )
+
+    return expression.replace(lambda e: isinstance(e, Expectation), closed)
+
+
+def _one_moment(node: sp.Expr) -> sp.Expr:
+    if not isinstance(node, Expectation):
+        return node
+    tilted = tilt(node) if node.integrand.has(sp.exp) else node
+    return tilted.replace(lambda e: isinstance(e, Expectation), wick)
