@@ -36,6 +36,7 @@ _MODULES = (
     "plotting",
     "random_matrices",
     "results",
+    "signal_recovery",
     "single_location",
     "validation",
 )

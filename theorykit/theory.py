@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Theory", "ValidationPoint", "audit", "derivation", "latex", "resolve", "theories"]
 
 #: Name of a theory -> module that defines its record ``THEORY``.
-_MODULES = {"single_location": "theorykit.single_location.theory"}
-_ABBREVIATIONS = {"slr": "single_location"}
+_MODULES = {
+    "signal_recovery": "theorykit.signal_recovery.theory",
+    "single_location": "theorykit.single_location.theory",
+}
+_ABBREVIATIONS = {"slr": "single_location", "sr": "signal_recovery"}
 
 
 @dataclass(frozen=True)

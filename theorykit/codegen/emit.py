@@ -178,6 +178,18 @@ def scalar_function(
     return _decorated("void(float64[::1], float64[::1], float64[::1])", lines), body.used
 
 
+#: Closed observables at many parameter vectors.
+_ROWS = _decorated(
+    "void(float64[:, ::1], float64[:, ::1], int64, int64)",
+    [
+        "def rows(P, out, lo, hi):",
+        "    none = np.empty(0)",
+        "    for k in range(lo, hi):",
+        "        observables(P[k], none, out[k])",
+    ],
+)
+
+
 def emit(plan: Plan, header: str) -> str:
     """The module source of a plan: imports, the primitives it uses, stages, observables and the layout.
 
@@ -201,6 +213,8 @@ def emit(plan: Plan, header: str) -> str:
         source, names = scalar_function(name, plan, expressions, loads)
         functions.append(source)
         used |= names
+    if not plan.stages:
+        functions.append(_ROWS)
     layout = "LAYOUT = " + pprint.pformat(layout_of(plan, home), width=100, sort_dicts=True)
     return join_module(header, [*primitive_sources(used), *functions, layout])
 

@@ -159,6 +159,26 @@ class Program:
             for name, v, e in zip(self.layout["observables"], result.values, result.errors, strict=True)
         }
 
+    def rows(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Closed observables at many points at once: arrays of the common shape of the values.
+
+        Raises
+        ------
+        CodegenError
+            an observable contains an average.
+        """
+        from theorykit.codegen.flow import batch_of
+
+        if self.layout["stages"]:
+            raise CodegenError(f"{self.layout['name']} contains averages: it has values, but no rows")
+        shape, table = batch_of(self, {p: values[p] for p in self.parameters if p in values})
+        out = np.empty((len(table), len(self.layout["observables"])))
+        share_out(self._module.rows, [table, out], len(table), 100.0 * out.size)
+        return {
+            name: np.ascontiguousarray(out[:, k]).reshape(shape)
+            for k, name in enumerate(self.layout["observables"])
+        }
+
     def grids_for(self, values: Mapping[str, float], rtol: float) -> dict[str, Interval]:
         """Grids that are good to a relative accuracy at these parameters: for ``quick`` near them."""
         from theorykit.numerics.quadrature import Options, coarser, integrate, locate

@@ -58,6 +58,16 @@ CATALOGUE: dict[str, str] = {
         ("off_manifold", "off_manifold", "derive_off_manifold"),
     )
 } | {"interpolation.hermite": "theorykit.derivations.hermite:derive_hermite"}
+CATALOGUE |= {
+    f"signal_recovery.{name}": f"theorykit.derivations.signal_recovery.{module}:{function}"
+    for name, module, function in (
+        ("limit", "limit", "derive_limit"),
+        ("fixed_points", "fixed_points", "derive_fixed_points"),
+        ("thresholds", "thresholds", "derive_thresholds"),
+        ("global_maximum", "thresholds", "derive_global_maximum"),
+        ("escape", "escape", "derive_escape"),
+    )
+}
 
 _lock = threading.Lock()
 _replacements: dict[str, list[tuple[object, Any]]] = {}

@@ -7,8 +7,8 @@ Setting: the limit of many tokens. Where J' = 0 the factor h = J'/(2 beta theta 
 
 Psi increases from -inf to inf, so that there is exactly one w_c, and one rho_c = (logit w_c - logit pi)/(beta theta);
 Psi(pi) > logit pi puts it below 0. If rho_c <= -1 everything flows to +1; if rho_c > -1 the latitude rho_c separates
-what flows to +1 from what flows to -1. In y = logit w the bracket is
-[logit pi - theta^2 pi - 1/(1 - pi), logit pi]: at its lower end the function is negative, at its upper one positive.
+what flows to +1 from what flows to -1. The unknown is the shift x = logit w - logit pi = beta theta rho, in the bracket
+[-theta^2 pi - 1/(1 - pi), 0]: at its lower end the function is negative, at its upper one positive.
 Equation (7) of the specification of the model.
 """
 
@@ -26,47 +26,47 @@ from theorykit.derivations.signal_recovery.symbols import (
     MASS,
     NOISE_MASS,
     PAPER,
+    POINTS,
+    REST,
     RHO,
     THETA,
     precise,
     quantities,
 )
 
-__all__ = ["LOGIT", "derive_fixed_points"]
+__all__ = ["SHIFT", "derive_fixed_points"]
 
-LOGIT = sp.Symbol("y", real=True)  # logit of the attention mass
+SHIFT = sp.Symbol(
+    "x", real=True
+)  # beta theta rho: logit of the attention mass minus its value at the equator
 BALANCE = sp.Symbol("balance", real=True)
 BALANCE_SLOPE = sp.Symbol("balance_slope", positive=True)
 SEPARATRIX = sp.Symbol("separatrix", negative=True)
-LOWER, UPPER = sp.Symbol("lower", real=True), sp.Symbol("upper", real=True)
+LOWER = sp.Symbol("lower", negative=True)
 
 _ROWS = {
-    LOGIT: Quantity(LOGIT, "y", "logit of the attention mass"),
+    SHIFT: Quantity(SHIFT, "x", "logit of the attention mass minus the logit of pi"),
     BALANCE: Quantity(BALANCE, r"\Delta", "Psi(w) - logit pi, zero where the slope is"),
-    BALANCE_SLOPE: Quantity(BALANCE_SLOPE, r"\Delta'", "its derivative in y, positive"),
-    SEPARATRIX: Quantity(SEPARATRIX, r"\rho_c", "alignment at the attention mass of logit y"),
-    LOWER: Quantity(LOWER, "y_-", "lower end of a bracket of the root"),
-    UPPER: Quantity(UPPER, "y_+", "upper end of a bracket of the root"),
+    BALANCE_SLOPE: Quantity(BALANCE_SLOPE, r"\Delta'", "its derivative in the shift, positive"),
+    SEPARATRIX: Quantity(SEPARATRIX, r"\rho_c", "alignment at the shift x"),
+    LOWER: Quantity(LOWER, "x_-", "lower end of a bracket of the root, whose upper end is 0"),
 }
-_PRIOR = sp.log(FRACTION) - sp.log(1 - FRACTION)
-_IN_LOGIT = {MASS: 1 / (1 + sp.exp(-LOGIT)), NOISE_MASS: 1 / (1 + sp.exp(LOGIT))}
-_POINTS = (
-    {"theta": "1.3", "fraction": "0.2", "beta": "0.8", "kappa": "0.7", "y": "-1.7"},
-    {"theta": "0.6", "fraction": "0.65", "beta": "1.1", "kappa": "0.3", "y": "0.4"},
-)
+_ODDS = FRACTION / REST * sp.exp(SHIFT)
+_IN_SHIFT = {MASS: 1 / (1 + 1 / _ODDS), NOISE_MASS: 1 / (1 + _ODDS)}
+_POINTS = tuple({**point, "x": x} for point, x in zip(POINTS, ("-1.7", "0.4"), strict=True))
 _PRECISE = {"digits": 30, "left": "mp-trapezoid", "right": "mp-quad"}
 
 
 def derive_fixed_points(proportional: bool = True) -> Derivation:
-    """Observables "balance", "balance_slope", "separatrix" in y, and the bracket "lower", "upper"."""
+    """Observables "balance", "balance_slope", "separatrix" in x, and "lower"."""
     chain = Chain()
     add_limit(chain, proportional)
     add_balance(chain, KAPPA if proportional else sp.Integer(0))
-    found = (BALANCE, BALANCE_SLOPE, SEPARATRIX, LOWER, UPPER)
-    inputs = (THETA, FRACTION, BETA, *((KAPPA,) if proportional else ()))
+    found = (BALANCE, BALANCE_SLOPE, SEPARATRIX, LOWER)
+    inputs = (THETA, FRACTION, REST, BETA, *((KAPPA,) if proportional else ()))
     record = Equations(
         f"signal_recovery.fixed_points.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, extra=(_ROWS[LOGIT], *(_ROWS[s] for s in found))),
+        quantities(*inputs, extra=(_ROWS[SHIFT], *(_ROWS[s] for s in found))),
         {},
         {s.name: chain.results[s] for s in found},
         limits=_limits(proportional),
@@ -76,56 +76,42 @@ def derive_fixed_points(proportional: bool = True) -> Derivation:
 
 
 def add_balance(chain: Chain, kappa: sp.Expr) -> None:
-    """h/(1 - w) in y = logit w, its derivative, the alignment there, and a bracket."""
-    alignment = (LOGIT - _PRIOR) / (BETA * THETA)
-    odds = _IN_LOGIT[MASS] / _IN_LOGIT[NOISE_MASS]
-    chain.define(SEPARATRIX, (sp.log(odds) - _PRIOR) / (BETA * THETA),
+    """h/(1 - w) in x = logit w - logit pi, its derivative, the alignment there, and a bracket."""
+    mass, noise = _IN_SHIFT[MASS], _IN_SHIFT[NOISE_MASS]
+    prior = sp.log(FRACTION) - sp.log(REST)
+    chain.define(SEPARATRIX, (sp.log(mass) - sp.log(noise) - prior) / (BETA * THETA),
                  "alignment at a mass, from logit w = logit pi + beta theta rho")  # fmt: skip
-    chain.add(
-        SEPARATRIX, "in the logit of the mass", alignment, "y = logit w", verified(*_POINTS, **_PRECISE)
-    )
+    chain.add(SEPARATRIX, "in the shift", SHIFT / (BETA * THETA), "logit w - logit pi is the shift",
+              verified(*_POINTS, **_PRECISE))  # fmt: skip
     force = chain.results[SLOPE] / (2 * BETA * THETA * MASS * NOISE_MASS)
     chain.define(BALANCE, force, "the factor h of the slope over the noise mass")
-    rho_free = force.xreplace({RHO: alignment})
-    chain.add(BALANCE, "alignment by the mass", rho_free, "beta theta rho = logit w - logit pi",
-              precise({LOGIT: _PRIOR + BETA * THETA * RHO}), also=(SEPARATRIX, SLOPE))  # fmt: skip
-    excess = _IN_LOGIT[MASS] / FRACTION - _IN_LOGIT[NOISE_MASS] / (1 - FRACTION)
-    psi = LOGIT + THETA**2 * _IN_LOGIT[MASS] + kappa * sp.exp(BETA**2) * excess + 1 + sp.exp(LOGIT) - _PRIOR
-    chain.add(BALANCE, "monotone form", psi, "logit w = y and 1/(1 - w) = 1 + exp(y)",
-              verified(*_with_length(), concrete=_logit_only, **_PRECISE))  # fmt: skip
-    chain.define(BALANCE_SLOPE, sp.diff(psi, LOGIT), "derivative in y")
-    both = _IN_LOGIT[MASS] * _IN_LOGIT[NOISE_MASS]
-    chi = kappa * sp.exp(BETA**2) * (1 / FRACTION + 1 / (1 - FRACTION))
-    chain.add(BALANCE_SLOPE, "sum of positive terms", 1 + THETA**2 * both + chi * both + sp.exp(LOGIT),
-              "the derivative of w in y is w (1 - w): every term is positive, so that the root is unique",
+    chain.add(BALANCE, "alignment by the shift", force.xreplace({RHO: SHIFT / (BETA * THETA)}),
+              "beta theta rho is the shift", precise({SHIFT: BETA * THETA * RHO}),
+              also=(SEPARATRIX, SLOPE))  # fmt: skip
+    excess = sp.tanh(SHIFT / 2) * (mass / FRACTION + noise / REST)
+    psi = SHIFT + THETA**2 * mass + kappa * sp.exp(BETA**2) * excess + 1 + FRACTION / REST * sp.exp(SHIFT)
+    chain.add(BALANCE, "monotone form", psi, "1/(1 - w) = 1 + exp(logit w)",
+              verified(*_POINTS, concrete=_inserted, **_PRECISE))  # fmt: skip
+    chain.define(BALANCE_SLOPE, sp.diff(psi, SHIFT), "derivative in the shift")
+    chi = kappa * sp.exp(BETA**2) * (1 / FRACTION + 1 / REST)
+    positive = 1 + THETA**2 * mass * noise + chi * mass * noise + FRACTION / REST * sp.exp(SHIFT)
+    chain.add(BALANCE_SLOPE, "sum of positive terms", positive,
+              "the derivative of w in its logit is w (1 - w): every term is positive, so that the root is unique",
               verified(*_POINTS, **_PRECISE))  # fmt: skip
-    _add_bracket(chain, psi)
+    chain.define(LOWER, -psi.xreplace({SHIFT: sp.Integer(0)}), "minus the balance at shift 0")
+    chain.add(LOWER, "balance at the equator", -(THETA**2) * FRACTION - 1 / REST,
+              "Psi(pi) - logit pi = theta^2 pi + 1/(1 - pi) > 0; as far below 0 every other term is smaller than "
+              "there, and the balance is negative", verified(*_POINTS, **_PRECISE))  # fmt: skip
 
 
-def _add_bracket(chain: Chain, psi: sp.Expr) -> None:
-    """At logit pi the balance is theta^2 pi + 1/(1 - pi); below it by as much, all its terms have fallen."""
-    top = psi.xreplace({LOGIT: _PRIOR}) + _PRIOR
-    chain.define(UPPER, top - THETA**2 * FRACTION - 1 / (1 - FRACTION), "where the balance is positive")
-    chain.add(UPPER, "balance at the prior", _PRIOR, "Psi(pi) - logit pi = theta^2 pi + 1/(1 - pi) > 0",
-              verified(*_POINTS, **_PRECISE))  # fmt: skip
-    chain.define(LOWER, _PRIOR - (top - _PRIOR), "the prior logit minus the balance there")
-    chain.add(LOWER, "lower end", _PRIOR - THETA**2 * FRACTION - 1 / (1 - FRACTION),
-              "below logit pi every term but y is smaller than there: the balance is negative",
-              verified(*_POINTS, **_PRECISE), also=(UPPER,))  # fmt: skip
-
-
-def _with_length() -> tuple[dict[str, object], ...]:
-    return tuple({**point, "L": 1} for point in _POINTS)
-
-
-def _logit_only(expression: sp.Expr, _: int) -> sp.Expr:
-    return expression.xreplace(_IN_LOGIT)
+def _inserted(expression: sp.Expr, _: int) -> sp.Expr:
+    return expression.xreplace(_IN_SHIFT)
 
 
 def _limits(proportional: bool) -> tuple[Limit, ...]:
-    prior = {"theta": 1, "fraction": 0.5, "beta": 1, "y": 0}
+    prior = {"theta": 1, "fraction": 0.5, "noise_fraction": 0.5, "beta": 1, "x": 0}
     prior |= {"kappa": 3} if proportional else {}
     return (
-        Limit("balance", prior, sp.Rational(5, 2), "theta^2 pi + 1/(1 - pi) at the prior, for any kappa"),
-        Limit("separatrix", prior, sp.Integer(0), "at the prior logit the alignment is 0"),
+        Limit("balance", prior, sp.Rational(5, 2), "theta^2 pi + 1/(1 - pi) at the equator, for any kappa"),
+        Limit("separatrix", prior, sp.Integer(0), "no shift at the equator"),
     )

@@ -26,6 +26,7 @@ from theorykit.derivations.signal_recovery.symbols import (
     MASS,
     NOISE_MASS,
     PAPER,
+    REST,
     RHO,
     THETA,
     along_rho,
@@ -35,14 +36,25 @@ from theorykit.derivations.signal_recovery.symbols import (
     quantities,
 )
 
-__all__ = ["CURVATURE", "DRIFT", "DRIFT_SLOPE", "OBJECTIVE", "ROWS", "SLOPE", "add_limit", "derive_limit"]
+__all__ = [
+    "CURVATURE",
+    "DRIFT",
+    "DRIFT_SLOPE",
+    "OBJECTIVE",
+    "RAPIDITY",
+    "ROWS",
+    "SLOPE",
+    "add_limit",
+    "derive_limit",
+]
 
 OBJECTIVE = sp.Symbol("objective", positive=True)
 SLOPE = sp.Symbol("slope", real=True)
 CURVATURE = sp.Symbol("curvature", real=True)
 DRIFT = sp.Symbol("drift", real=True)
 DRIFT_SLOPE = sp.Symbol("drift_slope", real=True)
-ATTENTION = sp.Symbol("attention_mass", positive=True)
+RAPIDITY = sp.Symbol("rapidity", real=True)
+RAPIDITY_RATE = sp.Symbol("rapidity_rate", real=True)
 
 ROWS = {
     OBJECTIVE: Quantity(OBJECTIVE, "J", "objective, the mean square length of the output"),
@@ -50,14 +62,15 @@ ROWS = {
     CURVATURE: Quantity(CURVATURE, "J''", "second derivative of the objective"),
     DRIFT: Quantity(DRIFT, "F", "rate of the alignment, its derivative in time"),
     DRIFT_SLOPE: Quantity(DRIFT_SLOPE, "F'", "derivative of the rate in the alignment"),
-    ATTENTION: Quantity(ATTENTION, r"w_\infty", "attention mass on the informative tokens"),
+    RAPIDITY: Quantity(RAPIDITY, "s", "artanh rho"),
+    RAPIDITY_RATE: Quantity(RAPIDITY_RATE, r"\dot s", "derivative of artanh rho in time"),
 }
 _LARGE = "law of large numbers for the sums over tokens, class by class"
 _SEEN = simulated("gradient of the finite model, corrected to order 1/L, at the validation points")
 
 
 def derive_limit(proportional: bool = True) -> Derivation:
-    """Observables "objective", "slope", "curvature", "drift", "drift_slope", "attention_mass", "noise_mass".
+    """Observables "objective", "slope", "curvature", "drift", "drift_slope", "rapidity_rate", "w", "w_noise".
 
     Parameters
     ----------
@@ -66,11 +79,12 @@ def derive_limit(proportional: bool = True) -> Derivation:
     """
     chain = Chain()
     add_limit(chain, proportional)
-    shown = (OBJECTIVE, SLOPE, CURVATURE, DRIFT, DRIFT_SLOPE)
-    inputs = (THETA, FRACTION, BETA, RHO, *((KAPPA,) if proportional else ()))
+    _add_rapidity(chain)
+    shown = (OBJECTIVE, SLOPE, CURVATURE, DRIFT, DRIFT_SLOPE, RAPIDITY_RATE)
+    inputs = (THETA, FRACTION, REST, BETA, RHO, *((KAPPA,) if proportional else ()))
     record = Equations(
         f"signal_recovery.limit.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, MASS, NOISE_MASS, extra=tuple(ROWS[s] for s in shown)),
+        quantities(*inputs, MASS, NOISE_MASS, extra=tuple(ROWS[s] for s in (*shown, RAPIDITY))),
         {s: chain.results[s] for s in (MASS, NOISE_MASS)},
         {s.name: chain.results[s] for s in (*shown, MASS, NOISE_MASS)},
         limits=_limits(proportional),
@@ -96,7 +110,7 @@ def _mixture(summand: sp.Expr, power: int = 1) -> tuple[sp.Expr, sp.Expr]:
     def average(score: sp.Expr) -> sp.Expr:
         return Expectation(sp.exp(power * BETA * score) * summand.xreplace({t: score}), FIELD)
 
-    return FRACTION * average(THETA * RHO + FIELD), (1 - FRACTION) * average(FIELD)
+    return FRACTION * average(THETA * RHO + FIELD), REST * average(FIELD)
 
 
 def _add_mass(chain: Chain, symbol: sp.Symbol) -> None:
@@ -126,7 +140,7 @@ def _add_objective(chain: Chain, kappa: sp.Expr) -> None:
     chain.add(OBJECTIVE, "law of large numbers", ratios, _LARGE, _SEEN)
     tilted = gaussian_moments(ratios)
     chain.add(OBJECTIVE, "exponential tilt", tilted, "tilt by exp(beta g), then Wick's theorem", precise())
-    spread = MASS**2 / FRACTION + NOISE_MASS**2 / (1 - FRACTION)
+    spread = MASS**2 / FRACTION + NOISE_MASS**2 / REST
     in_mass = BETA**2 + 2 * BETA * THETA * RHO * MASS + THETA**2 * MASS**2 + kappa * sp.exp(BETA**2) * spread
     chain.add(OBJECTIVE, "in attention masses", in_mass,
               "numerators over denominators are the masses; the terms theta^2 rho^2 w^2 cancel",
@@ -138,7 +152,8 @@ def _add_derivatives(chain: Chain, kappa: sp.Expr) -> None:
     chain.define(SLOPE, sp.diff(explicit, RHO), "derivative of the objective, the masses written out")
     by_chain = along_rho(chain.results[OBJECTIVE])
     chain.add(SLOPE, "chain rule", by_chain, "w' = beta theta w (1 - w)", precise(), also=(MASS, NOISE_MASS))
-    excess = MASS / FRACTION - NOISE_MASS / (1 - FRACTION)
+    # w/pi - (1 - w)/(1 - pi), as a product: (u - 1)/(u + 1) is a hyperbolic tangent for u = exp(beta theta rho)
+    excess = sp.tanh(BETA * THETA * RHO / 2) * (MASS / FRACTION + NOISE_MASS / REST)
     force = (
         1 + THETA * NOISE_MASS * (BETA * RHO + THETA * MASS) + kappa * sp.exp(BETA**2) * NOISE_MASS * excess
     )
@@ -167,8 +182,18 @@ def _add_flow(chain: Chain) -> None:
               also=(SLOPE, CURVATURE))  # fmt: skip
 
 
+def _add_rapidity(chain: Chain) -> None:
+    """s = artanh rho: no singular points, and rho = tanh s never leaves [-1, 1]."""
+    to_rapidity = {RHO: sp.tanh(RAPIDITY)}
+    rate = (chain.results[DRIFT] * sp.diff(sp.atanh(RHO), RHO)).xreplace(masses()).xreplace(to_rapidity)
+    chain.define(RAPIDITY_RATE, rate, "F/(1 - rho^2), the masses written out, at rho = tanh s")
+    there = chain.results[SLOPE].xreplace(masses()).xreplace(to_rapidity)
+    chain.add(RAPIDITY_RATE, "slope at tanh s", there, "(1 - rho)(1 + rho) cancels",
+              precise(rapidity="-0.8"), also=(DRIFT, SLOPE))  # fmt: skip
+
+
 def _limits(proportional: bool) -> tuple[Limit, ...]:
-    flat = {"theta": 1, "fraction": 0.25, "beta": 1, "rho": 0}
+    flat = {"theta": 1, "fraction": 0.25, "noise_fraction": 0.75, "beta": 1, "rho": 0}
     flat |= {"kappa": 0} if proportional else {}
     ends = {**flat, "rho": 1}
     known = (
@@ -178,7 +203,7 @@ def _limits(proportional: bool) -> tuple[Limit, ...]:
     )
     if not proportional:
         return known
-    spread = {"theta": 1, "fraction": 0.5, "beta": 1, "rho": 0, "kappa": 2}
+    spread = {"theta": 1, "fraction": 0.5, "noise_fraction": 0.5, "beta": 1, "rho": 0, "kappa": 2}
     return (
         *known,
         Limit("objective", spread, 1 + sp.Rational(1, 4) + 2 * sp.E, "kappa e^(beta^2) at the equator"),

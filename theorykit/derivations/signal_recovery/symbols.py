@@ -21,6 +21,8 @@ __all__ = [
     "MASS",
     "NOISE_MASS",
     "PAPER",
+    "POINTS",
+    "REST",
     "RHO",
     "STEP_SIZE",
     "THETA",
@@ -37,6 +39,7 @@ PAPER = "model of arXiv 2606.22406; derived here"
 
 THETA = sp.Symbol("theta", positive=True)
 FRACTION = sp.Symbol("fraction", positive=True)
+REST = sp.Symbol("noise_fraction", positive=True)  # 1 - pi, exact where pi is close to 1
 BETA = sp.Symbol("beta", positive=True)
 KAPPA = sp.Symbol("kappa", nonnegative=True)
 RHO = sp.Symbol("rho", real=True)
@@ -50,6 +53,7 @@ FIELD = sp.Symbol("g", real=True)  # projection of one token's noise on the quer
 _TABLE = {
     THETA: Quantity(THETA, r"\theta", "signal strength of an informative token", "(0, inf)"),
     FRACTION: Quantity(FRACTION, r"\pi", "fraction R/L of informative tokens", "(0, 1)"),
+    REST: Quantity(REST, r"\bar\pi", "fraction 1 - R/L of noise tokens", "(0, 1)"),
     BETA: Quantity(BETA, r"\beta", "inverse temperature of the attention", "(0, inf)"),
     KAPPA: Quantity(KAPPA, r"\kappa", "dimensions per token, d/L; (d - 1)/L at finite size", "[0, inf)"),
     RHO: Quantity(RHO, r"\rho", "alignment of the query, q.xi", "[-1, 1]"),
@@ -71,7 +75,7 @@ def quantities(*symbols: sp.Symbol, extra: tuple[Quantity, ...] = ()) -> tuple[Q
 
 def masses() -> dict[sp.Symbol, sp.Expr]:
     """w and 1 - w as functions of the alignment: a logistic function of logit(pi) + beta theta rho."""
-    odds = FRACTION / (1 - FRACTION) * sp.exp(BETA * THETA * RHO)
+    odds = FRACTION / REST * sp.exp(BETA * THETA * RHO)
     return {MASS: 1 / (1 + 1 / odds), NOISE_MASS: 1 / (1 + odds)}
 
 
@@ -98,10 +102,26 @@ def in_masses(expression: sp.Expr, further: INSERTED | None = None) -> sp.Expr:
 
 # --------------------------------------------------------------------------- checks
 
-_POINTS = (
-    {"theta": "1.3", "fraction": "0.2", "beta": "0.8", "kappa": "0.7", "rho": "-0.35", "L": 1},
-    {"theta": "0.6", "fraction": "0.65", "beta": "1.1", "kappa": "0.3", "rho": "0.55", "L": 1},
+#: Two models, with the length that makes checks insert what symbols stand for.
+POINTS: tuple[dict[str, object], ...] = (
+    {
+        "theta": "1.3",
+        "fraction": "0.2",
+        "noise_fraction": "0.8",
+        "beta": "0.8",
+        "kappa": "0.7",
+        "rho": "-0.35",
+    },
+    {
+        "theta": "0.6",
+        "fraction": "0.65",
+        "noise_fraction": "0.35",
+        "beta": "1.1",
+        "kappa": "0.3",
+        "rho": "0.55",
+    },
 )
+POINTS = tuple({**point, "L": 1} for point in POINTS)
 
 
 def precise(
@@ -115,7 +135,7 @@ def precise(
     def concrete(expression: sp.Expr, _: int) -> sp.Expr:
         return in_masses(expression, further() if callable(further) else further)
 
-    points = [{**point, **values} for point in _POINTS]
+    points = [{**point, **values} for point in POINTS]
     return verified(*points, digits=digits, left="mp-trapezoid", right="mp-quad", concrete=concrete)
 
 

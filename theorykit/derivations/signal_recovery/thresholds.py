@@ -14,11 +14,13 @@ Equations (8) and (9) of the specification of the model, generalized to kappa > 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Check, Derivation, Equations, Limit, Quantity, verified
-from theorykit.derivations.signal_recovery.fixed_points import BALANCE, LOGIT, SEPARATRIX, add_balance
+from theorykit.derivations.signal_recovery.fixed_points import BALANCE, SEPARATRIX, SHIFT, add_balance
 from theorykit.derivations.signal_recovery.limit import OBJECTIVE, SLOPE, add_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
@@ -27,8 +29,11 @@ from theorykit.derivations.signal_recovery.symbols import (
     MASS,
     NOISE_MASS,
     PAPER,
+    POINTS,
+    REST,
     RHO,
     THETA,
+    along_rho,
     masses,
     quantities,
 )
@@ -36,11 +41,13 @@ from theorykit.derivations.signal_recovery.symbols import (
 __all__ = ["derive_global_maximum", "derive_thresholds"]
 
 OPPOSED = sp.Symbol("opposed_force", real=True)
+QUADRATIC = sp.Symbol("opposed_quadratic", real=True)
 A, B = sp.Symbol("a", positive=True), sp.Symbol("b", real=True)
 DISCRIMINANT = sp.Symbol("discriminant", real=True)
 UPPER_MASS, UPPER_NOISE = sp.Symbol("w_upper", positive=True), sp.Symbol("v_upper", positive=True)
 LOWER_MASS, LOWER_NOISE = sp.Symbol("w_lower", positive=True), sp.Symbol("v_lower", positive=True)
 LOGIT_UPPER, LOGIT_LOWER = sp.Symbol("logit_upper", real=True), sp.Symbol("logit_lower", real=True)
+CRITICAL, CRITICAL_LOWER = sp.Symbol("fraction_c", positive=True), sp.Symbol("fraction_low", positive=True)
 BETA_C = sp.Symbol("beta_c", positive=True)
 KAPPA_C = sp.Symbol("kappa_c", real=True)
 KAPPA_GLOBAL = sp.Symbol("kappa_global", real=True)
@@ -56,6 +63,10 @@ _ROWS = {
     LOWER_NOISE: Quantity(LOWER_NOISE, r"\bar w_*", "its complement", "(0, 1)"),
     LOGIT_UPPER: Quantity(LOGIT_UPPER, r"\ell^*", "logit of the critical fraction"),
     LOGIT_LOWER: Quantity(LOGIT_LOWER, r"\ell_*", "logit of the smaller critical fraction"),
+    CRITICAL: Quantity(CRITICAL, r"\pi_c", "fraction below which -xi is stable", "(0, 1)"),
+    CRITICAL_LOWER: Quantity(
+        CRITICAL_LOWER, r"\pi_*", "fraction above which -xi is stable, if a <= 1", "(0, 1)"
+    ),
     BETA_C: Quantity(BETA_C, r"\beta_c", "inverse temperature above which -xi is stable, fixed dimension"),
     KAPPA_C: Quantity(KAPPA_C, r"\kappa_c", "dimensions per token above which -xi is stable"),
     KAPPA_GLOBAL: Quantity(
@@ -63,8 +74,8 @@ _ROWS = {
     ),
 }
 _POINTS = (
-    {"theta": "1.3", "fraction": "0.2", "beta": "1.4", "kappa": "0.2", "y": "-1.7", "L": 1},
-    {"theta": "0.6", "fraction": "0.65", "beta": "0.9", "kappa": "0.8", "y": "0.4", "L": 1},
+    {**POINTS[0], "beta": "1.4", "kappa": "0.2", "x": "-1.7"},
+    {**POINTS[1], "beta": "0.9", "kappa": "0.8", "x": "0.4"},
 )
 _COEFFICIENTS = (
     {"a": "1.7", "b": "-0.8", "L": 1},
@@ -81,7 +92,7 @@ def derive_thresholds(proportional: bool = True) -> Derivation:
     add_balance(chain, kappa)
     _add_opposed(chain, kappa)
     _add_fractions(chain, kappa)
-    shown = [OPPOSED, DISCRIMINANT, LOGIT_UPPER, LOGIT_LOWER]
+    shown = [OPPOSED, DISCRIMINANT, LOGIT_UPPER, LOGIT_LOWER, CRITICAL, CRITICAL_LOWER]
     if proportional:
         _add_kappa(chain)
         shown.append(KAPPA_C)
@@ -89,13 +100,13 @@ def derive_thresholds(proportional: bool = True) -> Derivation:
         _add_beta(chain)
         shown.append(BETA_C)
     inner = (A, B, UPPER_MASS, UPPER_NOISE, LOWER_MASS, LOWER_NOISE)
-    inputs = (THETA, FRACTION, BETA, *((KAPPA,) if proportional else ()))
+    inputs = (THETA, FRACTION, REST, BETA, *((KAPPA,) if proportional else ()))
     rows = tuple(_ROWS[s] for s in (*inner, *shown))
-    logit = Quantity(LOGIT, "y", "logit of the attention mass")
+    shift = Quantity(SHIFT, "x", "logit of the attention mass minus the logit of pi")
     record = Equations(
         f"signal_recovery.thresholds.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, extra=rows if proportional else (logit, *rows)),
-        {s: chain.results[s] for s in (DISCRIMINANT, *inner)},
+        quantities(*inputs, extra=rows if proportional else (shift, *rows)),
+        {s: chain.results[s] for s in (DISCRIMINANT, *inner, LOGIT_UPPER, LOGIT_LOWER)},
         {s.name: chain.results[s] for s in (*shown, A, B)},
         limits=_limits(proportional),
     )
@@ -108,23 +119,30 @@ def _check() -> Check:
 
 
 def _add_opposed(chain: Chain, kappa: sp.Expr) -> None:
+    """h(-1) in the masses there, as a quadratic in the mass, and the coefficients of the quadratic."""
     at_pole = {s: e.xreplace({RHO: sp.Integer(-1)}) for s, e in masses().items()}
-    force = (chain.results[SLOPE] / (2 * BETA * THETA * MASS)).xreplace({RHO: sp.Integer(-1)})
-    chain.define(
-        OPPOSED, force.xreplace(at_pole), "the factor h of the slope at rho = -1, the masses written out"
+    w, v = at_pole[MASS], at_pole[NOISE_MASS]
+    force = along_rho(chain.results[OBJECTIVE]) / (2 * BETA * THETA * MASS)
+    force = force.xreplace({RHO: sp.Integer(-1)}).xreplace(at_pole)
+    chain.define(OPPOSED, force, "J'/(2 beta theta w) at rho = -1, the masses written out")
+    excess = kappa * sp.exp(BETA**2) * v * sp.tanh(BETA * THETA / 2) * (w / FRACTION + v / REST)
+    chain.add(
+        OPPOSED,
+        "in the masses at -xi",
+        1 + THETA * v * (THETA * w - BETA) - excess,
+        "common factors",
+        _check(),
     )
     growth = sp.exp(BETA * THETA)
     a = BETA * THETA + kappa * sp.exp(BETA**2) * (1 - 1 / growth)
     b = -(THETA**2) + kappa * sp.exp(BETA**2) * (growth - 2 + 1 / growth)
-    quadratic = 1 - at_pole[NOISE_MASS] * (a + b * at_pole[MASS])
-    chain.add(OPPOSED, "quadratic in the mass", quadratic,
+    chain.define(QUADRATIC, force, "the same factor")
+    chain.add(QUADRATIC, "quadratic in the mass", 1 - v * (a + b * w),
               "pi eliminated by w/pi = w + (1 - w) e^(-beta theta), (1 - w)/(1 - pi) = w e^(beta theta) + 1 - w",
-              _check())  # fmt: skip
-    per_noise = (1 - force.xreplace(at_pole)) / at_pole[NOISE_MASS]
-    for symbol, rest, form in ((A, b * at_pole[MASS], a), (B, a, b)):
-        remainder = per_noise - rest if symbol == A else (per_noise - rest) / at_pole[MASS]
+              _check(), also=(SLOPE,))  # fmt: skip
+    for symbol, remainder, form in ((A, (1 - force) / v - b * w, a), (B, ((1 - force) / v - a) / w, b)):
         chain.define(symbol, remainder, f"{_ROWS[symbol].meaning}, from (1 - h)/(1 - w) = a + b w")
-        chain.add(symbol, "free of the mass", form, "the quadratic inserted", _check(), also=(OPPOSED,))
+        chain.add(symbol, "free of the mass", form, "the quadratic inserted", _check(), also=(QUADRATIC,))
 
 
 def _add_fractions(chain: Chain, kappa: sp.Expr) -> None:
@@ -146,24 +164,35 @@ def _add_fractions(chain: Chain, kappa: sp.Expr) -> None:
         stable = sp.Piecewise((rationalized, sign > 0), (plain, True))
         chain.add(symbol, "without cancellation", stable, "numerator and denominator times the conjugate where both "
                   "terms of the numerator have opposite signs", _coefficients(), also=(DISCRIMINANT,))  # fmt: skip
-    odds = FRACTION / (1 - FRACTION)
-    for symbol, mass, noise in (
-        (LOGIT_UPPER, UPPER_MASS, UPPER_NOISE),
-        (LOGIT_LOWER, LOWER_MASS, LOWER_NOISE),
+    _add_logits(chain)
+
+
+def _add_logits(chain: Chain) -> None:
+    """The fractions at which the mass at -xi is critical, and their logits."""
+    point = {
+        "theta": "1.1",
+        "beta": "0.7",
+        "w_upper": "0.3",
+        "v_upper": "0.7",
+        "w_lower": "0.2",
+        "v_lower": "0.8",
+    }
+    for symbol, fraction, mass, noise in (
+        (LOGIT_UPPER, CRITICAL, UPPER_MASS, UPPER_NOISE),
+        (LOGIT_LOWER, CRITICAL_LOWER, LOWER_MASS, LOWER_NOISE),
     ):
-        found = sp.solve(sp.Eq(mass / noise, odds * sp.exp(-BETA * THETA)), FRACTION)[0]
-        chain.define(
-            symbol, sp.log(found / (1 - found)), "logit of the fraction at which the mass at -xi is critical"
-        )
-        explicit = sp.log(mass) - sp.log(noise) + BETA * THETA
-        chain.add(symbol, "logit shifted by beta theta", explicit, "logit w = logit pi - beta theta at rho = -1",
-                  _coefficients(theta="1.1", beta="0.7", w_upper="0.3", v_upper="0.7", w_lower="0.2", v_lower="0.8"),
-                  also=(mass, noise))  # fmt: skip
+        odds = mass / noise * sp.exp(BETA * THETA)
+        chain.define(symbol, sp.log(odds), "logit of the fraction at which the mass at -xi is critical")
+        chain.add(symbol, "logit shifted by beta theta", sp.log(mass) - sp.log(noise) + BETA * THETA,
+                  "logit w = logit pi - beta theta at -xi", _coefficients(**point), also=(mass, noise))  # fmt: skip
+        chain.define(fraction, odds / (1 + odds), "the fraction with these odds")
+        chain.add(fraction, "logistic function", 1 / (1 + sp.exp(-symbol)), "of its logit",
+                  _coefficients({symbol: sp.log(odds)}, **point), also=(symbol,))  # fmt: skip
 
 
-def _coefficients(**values: object) -> Check:
+def _coefficients(further: Mapping[sp.Expr, sp.Expr] | None = None, **values: object) -> Check:
     def concrete(expression: sp.Expr, _: int) -> sp.Expr:
-        return expression.xreplace({DISCRIMINANT: (A + B) ** 2 - 4 * B})
+        return expression.xreplace({DISCRIMINANT: (A + B) ** 2 - 4 * B, **(further or {})})
 
     points = [{**point, **values} for point in _COEFFICIENTS]
     return verified(*points, digits=30, left="mp-trapezoid", right="mp-quad", concrete=concrete)
@@ -172,23 +201,23 @@ def _coefficients(**values: object) -> Check:
 def _add_beta(chain: Chain) -> None:
     """-beta rho_c, plus the balance over theta, which vanishes at the root: free of beta."""
     distance = -BETA * chain.results[SEPARATRIX] + chain.results[BALANCE] / THETA
-    chain.define(BETA_C, distance, "-beta rho_c at the root y of the balance (which is zero there)")
-    mass = 1 / (1 + sp.exp(-LOGIT))
-    chain.add(BETA_C, "balance inserted", THETA * mass + (1 + sp.exp(LOGIT)) / THETA,
-              "logit pi - y = theta^2 w + 1/(1 - w)", _check(), also=(BALANCE, SEPARATRIX))  # fmt: skip
+    chain.define(BETA_C, distance, "-beta rho_c at the root x of the balance (which is zero there)")
+    odds = FRACTION / REST * sp.exp(SHIFT)
+    chain.add(BETA_C, "balance inserted", THETA / (1 + 1 / odds) + (1 + odds) / THETA,
+              "-x = theta^2 w + 1/(1 - w)", _check(), also=(BALANCE, SEPARATRIX))  # fmt: skip
 
 
 def _add_kappa(chain: Chain) -> None:
     """h(-1) is linear in kappa."""
     at_pole = {s: e.xreplace({RHO: sp.Integer(-1)}) for s, e in masses().items()}
-    quadratic = chain.results[OPPOSED]
+    quadratic = chain.results[QUADRATIC]
     found = -quadratic.subs(KAPPA, 0) / sp.diff(quadratic, KAPPA)
     chain.define(KAPPA_C, found, "the kappa at which h(-1), which is linear in kappa, vanishes")
     w, v = at_pole[MASS], at_pole[NOISE_MASS]
     bare = 1 + THETA * v * (THETA * w - BETA)
-    excess = sp.exp(BETA**2) * v * (v / (1 - FRACTION) - w / FRACTION)
+    excess = sp.exp(BETA**2) * v * sp.tanh(BETA * THETA / 2) * (w / FRACTION + v / REST)
     chain.add(KAPPA_C, "in the masses at -xi", bare / excess, "h(-1) at kappa = 0 over minus its slope in kappa",
-              _check(), also=(OPPOSED,))  # fmt: skip
+              _check(), also=(QUADRATIC,))  # fmt: skip
 
 
 def derive_global_maximum() -> Derivation:
@@ -208,15 +237,13 @@ def derive_global_maximum() -> Derivation:
     up, down = (masses()[MASS].xreplace({RHO: sp.Integer(sign)}) for sign in (1, -1))
     gain = THETA * (up + down) * (2 * BETA + THETA * (up - down))
     decay = sp.exp(-BETA * THETA)
-    above, below = FRACTION + (1 - FRACTION) * decay, FRACTION * decay + 1 - FRACTION
-    spread = (
-        FRACTION * (1 - FRACTION) * (2 * FRACTION - 1) * (1 - decay) ** 3 * (1 + decay) / (above * below) ** 2
-    )
+    above, below = FRACTION + REST * decay, FRACTION * decay + REST
+    spread = FRACTION * REST * (FRACTION - REST) * (1 - decay) ** 3 * (1 + decay) / (above * below) ** 2
     chain.add(KAPPA_GLOBAL, "factorized", gain / (sp.exp(BETA**2) * spread),
               "both differences between the poles written as products", _check(), also=(OBJECTIVE,))  # fmt: skip
     record = Equations(
         "signal_recovery.global_maximum",
-        quantities(THETA, FRACTION, BETA, extra=(_ROWS[KAPPA_GLOBAL],)),
+        quantities(THETA, FRACTION, REST, BETA, extra=(_ROWS[KAPPA_GLOBAL],)),
         {},
         {KAPPA_GLOBAL.name: chain.results[KAPPA_GLOBAL]},
     )
@@ -225,7 +252,7 @@ def derive_global_maximum() -> Derivation:
 
 
 def _limits(proportional: bool) -> tuple[Limit, ...]:
-    point = {"theta": 1, "fraction": 0.5, "beta": 1, "y": 0}
+    point = {"theta": 1, "fraction": 0.5, "noise_fraction": 0.5, "beta": 1, "x": 0}
     if proportional:
         return (Limit("b", {**point, "kappa": 0}, sp.Integer(-1), "-theta^2 at kappa = 0"),)
     return (

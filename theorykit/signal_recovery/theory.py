@@ -1,0 +1,48 @@
+"""Signal recovery as a theory: what ``tk.audit``, ``tk.latex`` and ``tk.validate`` read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from theorykit import derivations
+from theorykit.signal_recovery.landscape import attention_mass, drift, objective, slope
+from theorykit.signal_recovery.passage import time_to
+from theorykit.signal_recovery.phases import basin, fixed_points, separatrix
+from theorykit.signal_recovery.thresholds import thresholds
+from theorykit.signal_recovery.trajectories import trajectory
+from theorykit.theory import Theory
+
+__all__ = ["THEORY"]
+
+
+def _catalogue() -> dict[str, Callable[[], Any]]:
+    """Every derivation with the options it is used with; "name[option, ...]" -> function that makes it."""
+    entries: dict[str, Callable[[], Any]] = {}
+    for name in ("limit", "fixed_points", "thresholds", "escape"):
+        for label, proportional in (("fixed dimension", False), ("proportional dimension", True)):
+            entries[f"{name}[{label}]"] = partial(
+                derivations.get, f"signal_recovery.{name}", proportional=proportional
+            )
+    entries["global_maximum"] = partial(derivations.get, "signal_recovery.global_maximum")
+    return entries
+
+
+THEORY = Theory(
+    name="signal_recovery",
+    title="Signal recovery",
+    derivations=_catalogue(),
+    solver={
+        "objective": objective,
+        "slope": slope,
+        "drift": drift,
+        "attention_mass": attention_mass,
+        "fixed_points": fixed_points,
+        "separatrix": separatrix,
+        "thresholds": thresholds,
+        "basin": basin,
+        "time_to": time_to,
+        "trajectory": trajectory,
+    },
+)
