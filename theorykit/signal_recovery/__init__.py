@@ -24,7 +24,7 @@ _LAZY = {
     "FixedPoint": "theorykit.signal_recovery.phases",
     "LimitWarning": "theorykit.signal_recovery.finite_size",
     "THEORY": "theorykit.signal_recovery.theory",
-    "Thresholds": "theorykit.signal_recovery.thresholds",
+    "Thresholds": "theorykit.signal_recovery.bifurcation",
     "attention_mass": "theorykit.signal_recovery.landscape",
     "basin": "theorykit.signal_recovery.phases",
     "drift": "theorykit.signal_recovery.landscape",
@@ -37,7 +37,7 @@ _LAZY = {
     "slope": "theorykit.signal_recovery.landscape",
     "splitting": "theorykit.signal_recovery.stochastic",
     "stationary": "theorykit.signal_recovery.stochastic",
-    "thresholds": "theorykit.signal_recovery.thresholds",
+    "thresholds": "theorykit.signal_recovery.bifurcation",
     "time_to": "theorykit.signal_recovery.passage",
     "trajectory": "theorykit.signal_recovery.trajectories",
 }

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from theorykit import derivations
+from theorykit.signal_recovery.bifurcation import thresholds
 from theorykit.signal_recovery.landscape import attention_mass, drift, objective, slope
 from theorykit.signal_recovery.passage import time_to
 from theorykit.signal_recovery.phases import basin, fixed_points, separatrix
-from theorykit.signal_recovery.thresholds import thresholds
 from theorykit.signal_recovery.trajectories import trajectory
 from theorykit.theory import Theory
 
