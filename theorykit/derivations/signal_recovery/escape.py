@@ -95,14 +95,12 @@ def _add_equator(chain: Chain, kappa: sp.Expr) -> None:
 
 
 def _limits(proportional: bool) -> tuple[Limit, ...]:
-    point = {
+    point: dict[str, object] = {
         "theta": 1,
         "fraction": 0.25,
         "noise_fraction": 0.75,
         "beta": 1,
-        "rho": 0.1,
-        "rho_0": 0.3,
-        "rho_1": 0.3,
+        "rapidity": 0,
     }
     point |= {"kappa": 1} if proportional else {}
     return (
