@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 from scipy.optimize import minimize
+from trajectories import trajectories_against_jitcode, trajectories_against_scipy
 
 import theorykit as tk
 from theorykit import single_location as slr
@@ -177,7 +178,13 @@ def long_sequences() -> Report:
     )
 
 
-BENCHMARKS = (single_value_against_bare_loop, long_sequences, curve_of_four_activations)
+BENCHMARKS = (
+    single_value_against_bare_loop,
+    long_sequences,
+    curve_of_four_activations,
+    trajectories_against_scipy,
+    trajectories_against_jitcode,
+)
 
 
 def main(words: list[str]) -> None:

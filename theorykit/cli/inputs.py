@@ -18,16 +18,28 @@ __all__ = [
     "theory_name",
 ]
 
-_THEORIES = {"single-location": "single_location", "slr": "single_location"}
+_THEORIES = {
+    "single-location": "single_location",
+    "slr": "single_location",
+    "signal-recovery": "signal_recovery",
+    "sr": "signal_recovery",
+}
 _MOST_POINTS = 100_000
 
 
-def theory_name(text: str) -> str:
-    """The name of a theory in the package: "single-location", "single_location" and "slr" are one."""
+def theory_name(text: str, *allowed: str) -> str:
+    """The name of a theory in the package: "single-location", "single_location" and "slr" are one.
+
+    ``allowed`` are the theories for which a verb has something to do; default: all.
+    """
     plain = text.strip().lower().replace("_", "-")
-    if plain not in _THEORIES:
-        raise ValueError(f"THEORY must be single-location (slr), got {text!r}")
-    return _THEORIES[plain]
+    found = _THEORIES.get(plain)
+    choices = allowed or tuple(dict.fromkeys(_THEORIES.values()))
+    if found not in choices:
+        short = {name: word for word, name in _THEORIES.items() if word.replace("-", "_") != name}
+        known = " or ".join(f"{name.replace('_', '-')} ({short[name]})" for name in choices)
+        raise ValueError(f"THEORY must be {known}, got {text!r}")
+    return found
 
 
 def number(option: str, text: str) -> float:

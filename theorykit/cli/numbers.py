@@ -12,7 +12,10 @@ from theorykit.cli.failures import NOT_CONVERGED
 
 __all__ = ["curve", "register", "risk"]
 
-TheoryArgument = Annotated[str, typer.Argument(metavar="THEORY", help="single-location, or slr.")]
+TheoryArgument = Annotated[
+    str, typer.Argument(metavar="THEORY", help="single-location (slr) or signal-recovery (sr).")
+]
+LocationArgument = Annotated[str, typer.Argument(metavar="THEORY", help="single-location, or slr.")]
 TaskOption = Annotated[str, typer.Option("--task", help="spiked or max.")]
 NoiseOption = Annotated[float, typer.Option("--noise", help="Standard deviation of the label noise.")]
 ExcessOption = Annotated[bool, typer.Option("--excess", help="Leave the label noise out of the risk.")]
@@ -27,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def risk(
-    theory: TheoryArgument,
+    theory: LocationArgument,
     nu: Annotated[float, typer.Option("--nu", help="Signal strength; inf is legal for max.")],
     length: Annotated[str, typer.Option("--length", help="Number of tokens: 3, or 1:0.5,2:0.5.")],
     task: TaskOption = "spiked",
@@ -61,7 +64,7 @@ def risk(
 
     The Bayes risk of a task, the minimal risk of an activation, or its risk at given overlaps.
     """
-    inputs.theory_name(theory)
+    inputs.theory_name(theory, "single_location")
     record = inputs.read_task(task, nu, inputs.read_length("--length", length), noise)
     chosen = inputs.read_activation(activation, formula, kernel, shift)
     overlaps = _overlaps({"m_k": m_k, "q_k": q_k, "m_v": m_v, "q_v": q_v}, chosen is None)
@@ -117,7 +120,7 @@ def _shown(value: Any) -> str:
 
 
 def curve(
-    theory: TheoryArgument,
+    theory: LocationArgument,
     nu: Annotated[str, typer.Option("--nu", help="Signal strengths: start:stop:count, or a comma list.")],
     length: Annotated[
         str, typer.Option("--length", help="Numbers of tokens: comma list, or one distribution 1:0.5,2:0.5.")
@@ -152,7 +155,7 @@ def curve(
     """
     from theorykit.saving import SUFFIXES, require_suffix
 
-    inputs.theory_name(theory)
+    inputs.theory_name(theory, "single_location")
     if out is not None:
         require_suffix("--out", out, SUFFIXES)
     if plot is not None:
