@@ -17,6 +17,7 @@ from theorykit.signal_recovery.trajectories import trajectory
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["phase_portrait", "plot_portrait"]
@@ -151,7 +152,7 @@ def plot_portrait(portrait: xr.Dataset, title: str | None = None) -> Figure:
     return figure
 
 
-def _draw_flow(axes, portrait: xr.Dataset) -> None:
+def _draw_flow(axes: Axes, portrait: xr.Dataset) -> None:
     import numpy as np
 
     rho, rate = portrait["rho"].to_numpy(), portrait["drift"].to_numpy()
@@ -161,10 +162,10 @@ def _draw_flow(axes, portrait: xr.Dataset) -> None:
     fixed = portrait["fixed_rho"].to_numpy()
     for left, right in pairwise(fixed.tolist()):
         middle, reach = 0.5 * (left + right), 0.12 * (right - left)
-        sign = math.copysign(1.0, float(np.interp(middle, rho, rate)))
+        towards = math.copysign(reach, float(np.interp(middle, rho, rate)))
         axes.annotate(
-            "", (middle + sign * reach, 0.0), (middle - sign * reach, 0.0),
-            arrowprops={"arrowstyle": "-|>", "color": _UP if sign > 0 else _DOWN, "linewidth": 1.6},
+            "", (middle + towards, 0.0), (middle - towards, 0.0),
+            arrowprops={"arrowstyle": "-|>", "color": _UP if towards > 0 else _DOWN, "linewidth": 1.6},
         )  # fmt: skip
     for place, stable in zip(fixed, portrait["stable"].to_numpy(), strict=True):
         axes.plot(
@@ -189,7 +190,7 @@ def _decades(unit: float, below: float, above: float) -> list[float]:
     return [-p for p in powers if p <= below] + [0.0] + [p for p in powers if p <= above]
 
 
-def _draw_paths(axes, portrait: xr.Dataset) -> None:
+def _draw_paths(axes: Axes, portrait: xr.Dataset) -> None:
     time, rows = portrait["time"].to_numpy(), portrait["path"].transpose("start", "time").to_numpy()
     for row in rows:
         axes.plot(time, row, color=_UP if row[-1] >= row[0] else _DOWN, linewidth=1.2)
