@@ -169,3 +169,12 @@ def test_a_point_does_not_depend_on_its_neighbours():
     z = np.linspace(-2.2, 2.2, 23) + 0.01j
     together = rm.stieltjes(S @ S, z)
     assert rm.stieltjes(S @ S, z[7]) == together[7]
+
+
+def test_squared_wishart_has_the_square_of_the_marchenko_pastur_law():
+    """Its pencil holds constants of either sign beside the random entries."""
+    grid = np.array([0.1, 1.825, 7.0])
+    root = np.sqrt(grid)
+    expected = np.sqrt((4 - root) / root) / (4 * np.pi * root)
+    density = rm.density(G.T @ G @ G.T @ G, grid)
+    assert density == pytest.approx(expected, rel=1e-8)

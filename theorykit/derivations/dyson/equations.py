@@ -181,7 +181,8 @@ class _Builder:
         while True:
             grown = {}
             for d in self.kept:
-                pattern = self.deterministic(d)
+                # Of what is there or not, never of values: -1 and an indicator of 1 would cancel.
+                pattern = self.deterministic(d).applyfunc(_indicator)
                 for other, _, table in self.sources(d):
                     pattern = pattern + (table * support[other] * table.T).applyfunc(_indicator)
                 grown[d] = _closure(pattern)
