@@ -14,6 +14,7 @@ from theorykit.errors import ConvergenceError
 S, W = rm.Wigner("S"), rm.Wigner("W")
 X = rm.Gaussian("X", rows="p", columns="n")
 G, H = rm.Gaussian("G"), rm.Gaussian("H")
+Y = rm.Gaussian("Y", rows="p", columns="n")
 ONE = rm.identity("n")
 Z = np.array([0.3, 1.5, 2.5, -0.7 + 0.1j, 3j, 20.0 - 0.3j])
 
@@ -178,3 +179,23 @@ def test_squared_wishart_has_the_square_of_the_marchenko_pastur_law():
     expected = np.sqrt((4 - root) / root) / (4 * np.pi * root)
     density = rm.density(G.T @ G @ G.T @ G, grid)
     assert density == pytest.approx(expected, rel=1e-8)
+
+
+def test_f_matrix_has_the_law_of_wachter():
+    """Its inverse exists for p < n only, which the check of the pencil has to find out by itself."""
+    y, z = 0.5, 0.5 + 0.2j
+    width = math.sqrt(2 * y - y * y)
+    low, high = ((1 - width) / (1 - y)) ** 2, ((1 + width) / (1 - y)) ** 2
+
+    def weight(x):
+        return (1 - y) * mpmath.sqrt((high - x) * (x - low)) / (2 * mpmath.pi * x * (y + y * x))
+
+    bulk = complex(mpmath.quad(lambda x: weight(x) / (x - z), [low, 0.5, 2, high]))
+    m = rm.stieltjes(X.T @ rm.inverse(Y @ Y.T) @ X, z, ratios={"p": y})
+    assert m == pytest.approx(y * bulk - (1 - y) / z, abs=1e-10)
+
+
+def test_the_inverse_of_a_singular_matrix_is_refused():
+    u = rm.Vector("u", "n")
+    with pytest.raises(ValueError, match="inverse of a singular matrix"):
+        rm.stieltjes(rm.inverse(rm.outer(u, u)), 1.0j)

@@ -35,20 +35,30 @@ __all__ = ["Draw", "corner_mismatch", "evaluate", "require_symmetric"]
 
 _SIZE = 12
 _TOLERANCE = 1e-8
+_WORST_CONDITION = 1e10
+#: What dimensions differ by from n: whether a product of rectangular matrices can be inverted depends on it.
+_OFFSETS = ((1, 2, 3, 4, 5), (-1, -2, -3, -4, -5), (-4, 3, -2, 5), (3, -4, 5, -2))
 
 
 class Draw:
-    """Random matrices and vectors by name, all of one seed; dimensions of about ``size``."""
+    """Random matrices and vectors by name, all of one seed; dimensions of about ``size``.
 
-    def __init__(self, seed: int, size: int = _SIZE) -> None:
-        self._seed, self._size = seed, size
+    Parameters
+    ----------
+    offsets : tuple of int
+        Dimensions other than n are longer than it by one of these numbers.
+    """
+
+    def __init__(self, seed: int, size: int = _SIZE, offsets: tuple[int, ...] = _OFFSETS[0]) -> None:
+        self._seed, self._size, self._offsets = seed, size, offsets
         self._known: dict[Any, np.ndarray] = {}
 
     def dimension(self, name: str) -> int:
         """n is ``size``; other dimensions differ from it and, mostly, from one another."""
         if name == "n":
             return self._size
-        return self._size + 1 + int(hashlib.sha256(name.encode()).hexdigest(), 16) % 5
+        choice = int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(self._offsets)
+        return self._size + self._offsets[choice]
 
     def __call__(self, atom: Wigner | Gaussian | Vector) -> np.ndarray:
         if atom not in self._known:
@@ -76,7 +86,10 @@ def evaluate(expression: Expression, matrices: Draw, values: Mapping[sp.Symbol, 
     if isinstance(expression, Product):
         return np.linalg.multi_dot([evaluate(f, matrices, values) for f in expression.factors])
     if isinstance(expression, Inverse):
-        return np.linalg.inv(evaluate(expression.matrix, matrices, values))
+        inside = evaluate(expression.matrix, matrices, values)
+        if np.linalg.cond(inside) > _WORST_CONDITION:
+            raise np.linalg.LinAlgError(f"{expression.matrix!r} is singular")
+        return np.linalg.inv(inside)
     if isinstance(expression, Identity):
         return np.eye(matrices.dimension(expression.dimension))
     if isinstance(expression, Outer):
@@ -104,6 +117,23 @@ def _symbols(expression: Expression) -> set[Any]:
     return set().union(*map(_symbols, parts)) if parts else set()
 
 
+def draw_for(expression: Expression, seed: int, values: Mapping[sp.Symbol, float]) -> tuple[Draw, np.ndarray]:
+    """A draw on which every inverse of the expression exists, and the value of the expression there.
+
+    Raises
+    ------
+    ValueError
+        An inverse is singular whichever dimensions are longer than n.
+    """
+    for offsets in _OFFSETS:
+        matrices = Draw(seed, offsets=offsets)
+        try:
+            return matrices, evaluate(expression, matrices, values)
+        except np.linalg.LinAlgError:
+            continue
+    raise ValueError(f"expr holds the inverse of a singular matrix: {expression!r}")
+
+
 def require_symmetric(expression: Expression) -> None:
     """Raise ValueError unless an expression equals its transpose, on random matrices.
 
@@ -114,7 +144,7 @@ def require_symmetric(expression: Expression) -> None:
         raise ValueError(
             f"expr must be square, got a {expression.rows}×{expression.columns} matrix: {expression!r}"
         )
-    value = evaluate(expression, Draw(0), _seeded_values(_symbols(expression), 0))
+    _, value = draw_for(expression, 0, _seeded_values(_symbols(expression), 0))
     if not np.all(np.isfinite(value)):
         raise ValueError(f"expr has no finite value on random matrices: {expression!r}")
     if np.max(np.abs(value - value.T)) > _TOLERANCE * np.max(np.abs(value)):
@@ -135,16 +165,16 @@ def _require_distinct_names(expression: Expression) -> None:
 
 def corner_mismatch(pencil: Pencil, seed: int = 0) -> float:
     """Largest relative difference between (expression - z)^{-1} and the corner of the inverse pencil."""
-    matrices = Draw(seed)
     free = set(pencil.constant.free_symbols) | set(sp.sympify(pencil.z).free_symbols)
     for coupling in pencil.couplings:
         free |= coupling.pattern.free_symbols
     for spike in pencil.spikes:
         free |= sp.sympify(spike.strength).free_symbols
     values = _seeded_values(free | _symbols(pencil.expression), seed)
+    matrices, value = draw_for(pencil.expression, seed, values)
     full, sizes = _assemble(pencil, matrices, values)
     z = float(sp.sympify(pencil.z).xreplace(values))
-    direct = np.linalg.inv(evaluate(pencil.expression, matrices, values) - z * np.eye(sizes[0]))
+    direct = np.linalg.inv(value - z * np.eye(sizes[0]))
     corner = np.linalg.inv(full)[: sizes[0], : sizes[0]]
     return float(np.max(np.abs(corner - direct)) / np.max(np.abs(direct)))
 
