@@ -1,9 +1,8 @@
-"""Asymptotic laws: every step checked, and each law against exact numbers with the order of what it leaves out."""
+"""Asymptotic laws against exact numbers with the order of what it leaves out."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache
 
 import mpmath
@@ -11,9 +10,8 @@ import pytest
 from scipy import optimize
 
 from theorykit.codegen import compile_record
-from theorykit.derivations.audit import AuditStatus, audit_step, sign_flips
 from theorykit.derivations.ledger import Derivation
-from theorykit.derivations.single_location.asymptotics import CLAIMS, LAWS, derive_asymptotics
+from theorykit.derivations.single_location.asymptotics import CLAIMS, derive_asymptotics
 from theorykit.derivations.single_location.bayes import derive_bayes_risk
 from theorykit.derivations.single_location.best_elementwise import derive_best_elementwise
 from theorykit.derivations.single_location.erf import derive_erf
@@ -35,25 +33,6 @@ def law_values(law: str):
 def bayes(task: str):
     compiled = compile_record(derive_bayes_risk(task).equations, ("bayes_excess",))
     return lambda nu, length: compiled.values({"nu": nu, "L": length})["bayes_excess"]
-
-
-def steps() -> list[tuple[str, str]]:
-    return [(law, step.name) for law in LAWS for step in derived(law).steps]
-
-
-@pytest.mark.parametrize(("law", "step_name"), steps())
-def test_step_passes_and_no_sign_can_be_flipped(law, step_name):
-    (step,) = [s for s in derived(law).steps if s.name == step_name]
-    result = audit_step(step)
-    assert result.status is AuditStatus.PASSED, result.detail
-    for flipped in sign_flips(step.rhs):
-        assert audit_step(replace(step, rhs=flipped)).status is AuditStatus.FAILED
-
-
-@pytest.mark.parametrize("law", LAWS)
-def test_chain_is_whole(law):
-    assert derived(law).faults() == {}
-    assert {s.check.kind for s in derived(law).steps} <= {"proved", "verified"}
 
 
 def test_unknown_law_is_refused():

@@ -77,10 +77,9 @@ def derive_asymptotics(law: str = "softmax") -> Derivation:
     extras = derive(chain)
     if extras is not None:
         breakpoints, limits = extras
-    used = set().union(*[e.free_symbols for e in chain.results.values()])
     record = Equations(
         f"single_location.asymptotics.{law}",
-        quantities(*[s for s in (NU, LENGTH) if s in used], extra=rows),
+        quantities(NU, LENGTH, extra=rows),
         dict(chain.results),
         {s.name: e for s, e in chain.results.items()},
         limits=limits,

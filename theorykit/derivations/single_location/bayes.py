@@ -51,6 +51,10 @@ Concrete = Callable[..., sp.Expr]
 A = sp.Function("a", positive=True)  # likelihood factor of a token
 EXCESS = sp.Symbol("bayes_excess", nonnegative=True)
 RISK = sp.Symbol("bayes_risk", nonnegative=True)
+_ROWS = (
+    Quantity(EXCESS, "E_B", "excess Bayes risk", "[0, 1]"),
+    Quantity(RISK, "R_B", "Bayes risk, label noise included", "[Delta^2, 1 + Delta^2]"),
+)
 _PAIR = {"nu": 1.3, "L": 2, "noise": 0.4}
 _TRIPLE = {"nu": 0.6, "L": 3, "noise": 0.4}
 
@@ -77,7 +81,7 @@ def derive_bayes_risk(task: str = "spiked") -> Derivation:
     )
     record = Equations(
         f"single_location.bayes_risk.{task}",
-        quantities(NU, LENGTH, DELTA, extra=(Quantity(EXCESS, "E_B", "excess Bayes risk", "[0, 1]"),)),
+        quantities(NU, LENGTH, DELTA, extra=_ROWS),
         {EXCESS: excess},
         {EXCESS.name: excess, RISK.name: DELTA**2 + EXCESS},
         limits=_limits(task),

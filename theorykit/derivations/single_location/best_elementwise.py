@@ -185,7 +185,7 @@ def _spiked() -> tuple[Chain, Equations]:
               also=(ODDS,))  # fmt: skip
     record = Equations(
         "single_location.best_elementwise.spiked",
-        quantities(NU, LENGTH, extra=_ROWS),
+        quantities(NU, LENGTH, extra=(*_ROWS, _FIELD)),
         dict(chain.results),
         {BEST_EXCESS.name: chain.results[BEST_EXCESS]},
         limits=(
@@ -196,6 +196,7 @@ def _spiked() -> tuple[Chain, Equations]:
     return chain, record
 
 
+_FIELD = Quantity(FIELD, "x", "field of one token along k*")
 _ROWS = (
     Quantity(BEST_EXCESS, "E^*", "smallest excess risk of a function applied token by token"),
     Quantity(ODDS, r"\omega", "odds against a token before its field is seen", "[0, inf)"),
@@ -224,7 +225,7 @@ def _max(task: str) -> tuple[Chain, Equations]:
     overlap = chain.results[OVERLAP]
     record = Equations(
         f"single_location.best_elementwise.{task}",
-        quantities(*([NU] if task == "max" else []), LENGTH, extra=(_OTHER_LENGTH, _OVERLAP)),
+        quantities(*([NU] if task == "max" else []), LENGTH, extra=(_OTHER_LENGTH, _OVERLAP, _SHARE, _FIELD)),
         {OVERLAP: overlap},
         {OVERLAP.name: overlap},
         limits=model.limits,
@@ -232,6 +233,7 @@ def _max(task: str) -> tuple[Chain, Equations]:
     return chain, record
 
 
+_SHARE = Quantity(SHARE, "p", "probability of the first of two lengths", "(0, 1)")
 _OVERLAP = Quantity(OVERLAP, r"\Omega", "average of h_L h_L' over a standard field", "[1, min(L, L')]")
 _OTHER_LENGTH = Quantity(LENGTH_OTHER, "L'", "another number of tokens", "1, 2, ...", "O(1), or large")
 

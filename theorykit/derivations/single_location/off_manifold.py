@@ -32,6 +32,7 @@ from theorykit.derivations.single_location.off_manifold_model import (
     LIKELIHOOD,
     M_KV,
     M_VK,
+    NOTATION,
     PROBABILITY,
     Q_KV,
     REST_SLOPE,
@@ -355,9 +356,10 @@ def _record(model: Model, equations: dict[sp.Symbol, sp.Expr], formula: str) -> 
     used = set().union(*[e.free_symbols for e in (*equations.values(), *observables.values())])
     parameters = [s for s in (NU, LENGTH, M_K, Q_K, M_V, Q_V, SHIFT) if s in used]
     cross = [s for s in (M_KV, M_VK, Q_KV) if s in used]
+    notation = NOTATION["spiked" if model.task == "spiked" else "max"]
     return Equations(
         f"single_location.off_manifold.{model.task}.{model.kind}",
-        quantities(*parameters, extra=tuple(_TABLE[s] for s in (*cross, *equations, EXCESS))),
+        quantities(*parameters, extra=(*(_TABLE[s] for s in (*cross, *equations, EXCESS)), *notation)),
         equations,
         observables,
         limits=_limits(model),

@@ -28,6 +28,7 @@ from theorykit.derivations.single_location.symbols import (
     TOKEN_FIELD,
     TOKEN_LABEL,
     TOKEN_VALUE,
+    WEIGHT,
     aligned_length,
     others,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "LIKELIHOOD",
     "M_KV",
     "M_VK",
+    "NOTATION",
     "PROBABILITY",
     "Q_KV",
     "REST_SLOPE",
@@ -94,6 +96,26 @@ ROWS = {
         Quantity(SINGLE, "E_1", "excess risk of a single token of weight 1", "[0, inf)"),
         Quantity(EXCESS, "E", "excess risk", "[0, inf)"),
     )
+}
+
+#: Symbols of the steps that the record does not need.
+_IN_BOTH = (
+    Quantity(R_V, "r_v", "length of the part of the value orthogonal to all other directions", "(0, inf)"),
+    Quantity(TOKEN_FIELD.label, "x", "field of a token along k*"),
+    Quantity(WEIGHT.label, r"\sigma", "attention weight of a token"),
+)
+NOTATION = {
+    "spiked": (
+        *_IN_BOTH,
+        Quantity(R_K, "r_k", "length of the part of the key orthogonal to the hidden directions", "(0, inf)"),
+        Quantity(R_KV, "r_{kv}", "overlap of the value with the orthogonal part of the key"),
+        Quantity(TOKEN_LABEL.label, "z", "field of a token along v*"),
+        Quantity(TOKEN_REST.label, "h", "field of a token along the orthogonal part of the key"),
+    ),
+    "max": (
+        *_IN_BOTH,
+        Quantity(PROBABILITY.label, "p", "posterior probability that a token is the hidden one", "[0, 1]"),
+    ),
 }
 
 OfToken = Callable[[sp.Basic], sp.Expr]

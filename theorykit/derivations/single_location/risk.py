@@ -94,6 +94,17 @@ def _model(noise: sp.Expr) -> TokenExpectation:
     return TokenExpectation(error, (TOKEN_FIELD, z, zeta), LENGTH, shared=(XI,) if noise != 0 else ())
 
 
+def _results(excess: sp.Symbol, risk: sp.Symbol, best: sp.Symbol, best_excess: sp.Symbol) -> list[Quantity]:
+    """Rows of what is derived, and of the abstract weights."""
+    return [
+        Quantity(WEIGHT.label, r"\sigma", "attention weight of a token"),
+        Quantity(excess, "E", "excess risk", "[0, inf)"),
+        Quantity(risk, "R", "risk, label noise included", "[Delta^2, inf)"),
+        Quantity(best, "m_v^*", "overlap m_v of the best value for the key"),
+        Quantity(best_excess, "E^*", "excess risk of the best value for the key", "[0, 1]"),
+    ]
+
+
 def derive_risk(activation: str = "normalized") -> Derivation:
     """Risk, excess risk and best value overlap in the moments of "normalized" or "elementwise" weights."""
     excess, risk = sp.Symbol("excess", real=True), sp.Symbol("risk", real=True)
@@ -138,10 +149,10 @@ def derive_risk(activation: str = "normalized") -> Derivation:
         Step("risk of the best value", at_best, value_stable, (best_excess.name, "mean weight", "squared weights"),
              "inserted and written without cancellation", verified(_POINT, concrete=_concrete)),
     )  # fmt: skip
-    inputs = [*_INPUTS[activation], MOMENTS[MEAN]] if activation == "elementwise" else _INPUTS[activation]
+    inputs = [*_INPUTS[activation], MOMENTS[MEAN], MOMENTS[SQUARE]]
     record = Equations(
         f"single_location.risk.{activation}",
-        quantities(M_V, Q_V, DELTA, extra=(*inputs, Quantity(excess, "E", "excess risk"))),
+        quantities(LENGTH, M_V, Q_V, DELTA, extra=(*inputs, *_results(excess, risk, best, best_excess))),
         {excess: stable},
         {
             MEAN.name: mean,
