@@ -189,6 +189,8 @@ def outliers(
     expr, ratios, overlaps
         As for :func:`quadratic_form`.
     """
+    import numpy as np
+
     from theorykit.numerics.outliers import find_outliers
 
     program, values, scale = _prepared(expr, ratios, overlaps)
@@ -199,7 +201,7 @@ def outliers(
         found = _solve(program, values, x, scale)
         return found["stieltjes"], found["determinant"]
 
-    return find_outliers(solve, scale)
+    return find_outliers(solve, np.linspace(-1.01 * scale, 1.01 * scale, 401))
 
 
 # ------------------------------------------------------------------------------------------ at work

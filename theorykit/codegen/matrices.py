@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixExpr
 
-from theorykit.codegen.printer import constant
+from theorykit.codegen.printer import condition, constant
 from theorykit.derivations.fixed_point import FixedPoint
 from theorykit.derivations.matrices import Determinant, Entry
 from theorykit.errors import CodegenError
@@ -72,7 +72,19 @@ class _Writer:
             return f"{self.matrix(matrix)}[..., {i}, {j}]"
         if isinstance(expression, Determinant):
             return f"np.linalg.det({self.matrix(expression.args[0])})"
+        if isinstance(expression, sp.Piecewise):
+            return self._choice(expression)
         raise CodegenError(f"no batched code for {type(expression).__name__} in {str(expression)[:200]}")
+
+    def _choice(self, expression: sp.Piecewise) -> str:
+        """All branches are computed, one is taken: they must be finite wherever the others are."""
+        *cases, (last, test) = expression.args
+        if test != sp.true:
+            raise CodegenError(f"the last branch of {str(expression)[:200]} must hold otherwise")
+        text = self.scalar(last)
+        for value, relation in reversed(cases):
+            text = f"np.where({condition(relation, self.scalar)}, {self.scalar(value)}, {text})"
+        return text
 
     def _power(self, base: sp.Expr, exponent: sp.Expr) -> str:
         inner = self.scalar(base)

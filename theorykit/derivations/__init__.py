@@ -68,6 +68,16 @@ CATALOGUE |= {
         ("escape", "escape", "derive_escape"),
     )
 }
+CATALOGUE |= {
+    f"interpolation.{name}": f"theorykit.derivations.interpolation.{module}:{function}"
+    for name, module, function in (
+        ("normalization", "normalization", "derive_normalization"),
+        ("linearization", "linearization", "derive_linearization"),
+        ("attention", "attention", "derive_attention"),
+        ("spectrum", "attention", "derive_spectrum"),
+        ("linear_regression", "linear_regression", "derive_linear_regression"),
+    )
+}
 
 _lock = threading.Lock()
 _replacements: dict[str, list[tuple[object, Any]]] = {}

@@ -22,6 +22,7 @@ import mpmath
 import numpy as np
 import sympy as sp
 
+from theorykit.derivations.matrices import Determinant, Entry
 from theorykit.derivations.nodes import (
     DistinctSum,
     Expectation,
@@ -131,7 +132,38 @@ class _Precise:
             return self._truncated(node, environment)
         if isinstance(node, DistinctSum):
             return self.value(node.expand_at(int(self.value(node.length, environment))), environment)
+        if isinstance(node, Entry):
+            matrix, i, j = node.args
+            return self._matrix(matrix, environment)[int(i), int(j)]
+        if isinstance(node, Determinant):
+            return mpmath.det(self._matrix(node.args[0], environment))
         raise DerivationError(f"{type(node).__name__} has no arbitrary-precision evaluation")
+
+    def _matrix(self, matrix: sp.Basic, environment: Mapping[sp.Symbol, Any]) -> mpmath.matrix:
+        """A small matrix; matrices that several entries share are computed once."""
+        key = (matrix, *[environment.get(s) for s in sorted(matrix.free_symbols, key=str)])
+        if key not in self.known:
+            self.known[key] = self._matrix_value(matrix, environment)
+        return self.known[key]
+
+    def _matrix_value(self, matrix: sp.Basic, environment: Mapping[sp.Symbol, Any]) -> mpmath.matrix:
+        if isinstance(matrix, sp.MatrixBase):
+            rows = [
+                [self.value(matrix[i, j], environment) for j in range(matrix.cols)]
+                for i in range(matrix.rows)
+            ]
+            return mpmath.matrix(rows)
+        if isinstance(matrix, sp.Inverse):
+            return mpmath.inverse(self._matrix(matrix.arg, environment))
+        parts = [self._matrix(a, environment) for a in matrix.args]
+        if isinstance(matrix, sp.Transpose):
+            return parts[0].T
+        if not isinstance(matrix, sp.MatAdd | sp.MatMul):
+            raise DerivationError(f"the matrix {type(matrix).__name__} has no arbitrary-precision evaluation")
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part if isinstance(matrix, sp.MatAdd) else total * part
+        return total
 
     def _expectation(self, node: Expectation, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
         from theorykit.derivations.gaussian import standardize

@@ -20,9 +20,18 @@ from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
 
 #: Loaded when first used: name -> module.
 _LAZY = {
+    "Blocks": "theorykit.interpolation.blocks",
+    "Comparison": "theorykit.interpolation.comparison",
     "Hermite": "theorykit.interpolation.coefficients",
+    "THEORY": "theorykit.interpolation.theory",
+    "compare": "theorykit.interpolation.comparison",
+    "density": "theorykit.interpolation.spectrum",
     "hermite": "theorykit.interpolation.coefficients",
+    "interpolation_error": "theorykit.interpolation.error",
+    "linear_regression_error": "theorykit.interpolation.error",
+    "outliers": "theorykit.interpolation.spectrum",
     "plot_weights": "theorykit.interpolation.weights_figure",
+    "solve": "theorykit.interpolation.error",
     "simulate": "theorykit.interpolation.simulation",
     "weights": "theorykit.interpolation.weights_report",
     "weights_error": "theorykit.interpolation.weights_simulation",
@@ -30,12 +39,21 @@ _LAZY = {
 
 __all__ = [
     "SOFTMAX_MAP",
+    "THEORY",
     "Attention",
+    "Blocks",
+    "Comparison",
     "Hermite",
     "Overlaps",
+    "compare",
+    "density",
     "hermite",
+    "interpolation_error",
+    "linear_regression_error",
+    "outliers",
     "plot_weights",
     "simulate",
+    "solve",
     "weights",
     "weights_error",
 ]

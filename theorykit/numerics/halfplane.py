@@ -15,6 +15,12 @@ from theorykit.numerics.newton import Outcome, System, newton, residual_of
 
 __all__ = ["descend"]
 
+_FACTOR = 0.3
+_FLOOR = 1e-6
+_LOWEST = 1e-15
+# at an atom the solution grows like 1/shift, by 0.7 of its new size per step
+_LEAP = 0.9
+
 
 def descend(
     system: System,
@@ -40,32 +46,65 @@ def descend(
         For the relative residual.
     """
     P = P.astype(complex)
-    eta, factor, floor = 3.0 * scale, 0.5, 1e-7 * scale
+    eta = 3.0 * scale
     P[row] = eta
-    X = system.start(P).astype(complex)
-    X = _damped(system, P, X, 60)
-    steps = np.full(P.shape[1], 60)
-    while eta > floor:
+    X = _damped(system, P, system.start(P).astype(complex), 30)
+    steps = np.full(P.shape[1], 30)
+    final = Outcome(X.copy(), np.full(P.shape[1], np.inf), np.zeros(P.shape[1], dtype=bool), steps)
+    left = np.arange(P.shape[1])
+    while eta > _LOWEST * scale and left.size:
+        eta *= _FACTOR
         P[row] = eta
-        trial = newton(system, P, X, 1e-9, 12)
-        good = trial.converged & (positive(P, trial.X) > -1e-9)
-        steps += trial.steps
-        X = np.where(good, trial.X, X)
-        if not np.all(good):
-            bad = np.flatnonzero(~good)
-            X[:, bad] = _damped(system, P[:, bad], X[:, bad], 200)
-            steps[bad] += 200
-            again = newton(system, P[:, bad], X[:, bad], 1e-9, 12)
-            fine = again.converged & (positive(P[:, bad], again.X) > -1e-9)
-            X[:, bad[fine]] = again.X[:, fine]
-        eta *= factor
-    P[row] = 0.0
-    final = newton(system, P, X, tolerance, 60)
-    # at an atom the solution diverges with the shift, and Newton finds another one without it
-    moved = np.max(np.abs(final.X - X), axis=0) / np.max(np.abs(X), axis=0)
-    final.converged &= (positive(P, final.X) > -1e-7) & (moved < 0.05)
-    final.steps += steps
+        X[:, left], made = _lowered(system, P[:, left], X[:, left], positive)
+        steps[left] += made
+        if eta < _FLOOR * scale:
+            left = _finish(system, P, row, X, final, left, positive, tolerance)
     return final
+
+
+def _lowered(
+    system: System, P: np.ndarray, X: np.ndarray, positive: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The solution at a lower shift, by Newton's method where it stays on the branch, else by damped iteration."""
+    trial = newton(system, P, X, 1e-9, 12, polish=False)
+    good = trial.converged & (positive(P, trial.X) > -1e-9) & (_moved(trial.X, X) < _LEAP)
+    steps = trial.steps
+    X = np.where(good, trial.X, X)
+    if not np.all(good):
+        bad = np.flatnonzero(~good)
+        X[:, bad] = _damped(system, P[:, bad], X[:, bad], 200)
+        steps[bad] += 200
+        again = newton(system, P[:, bad], X[:, bad], 1e-9, 12, polish=False)
+        fine = again.converged & (positive(P[:, bad], again.X) > -1e-9) & (_moved(again.X, X[:, bad]) < _LEAP)
+        X[:, bad[fine]] = again.X[:, fine]
+    return X, steps
+
+
+def _finish(
+    system: System,
+    P: np.ndarray,
+    row: int,
+    X: np.ndarray,
+    final: Outcome,
+    left: np.ndarray,
+    positive: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    tolerance: float,
+) -> np.ndarray:
+    """Solve without the shift; returns the points where it still matters (or where the solution diverges)."""
+    Q = P[:, left].copy()
+    Q[row] = 0.0
+    out = newton(system, Q, X[:, left], tolerance, 60)
+    # at an atom the solution diverges with the shift, and Newton finds another one without it
+    mass = P[row, left].real * np.max(np.abs(out.X), axis=0)
+    out.converged &= (positive(Q, out.X) > -1e-7) & (_moved(out.X, X[:, left]) < 0.05) & (mass < 1e-4)
+    final.X[:, left], final.residual[left], final.converged[left] = out.X, out.residual, out.converged
+    return left[~out.converged]
+
+
+def _moved(X: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Change relative to the larger one: near 1 where a diverging solution was left for another."""
+    size = np.maximum(np.max(np.abs(X), axis=0), np.max(np.abs(before), axis=0))
+    return np.max(np.abs(X - before), axis=0) / size
 
 
 def _damped(system: System, P: np.ndarray, X: np.ndarray, count: int) -> np.ndarray:

@@ -15,51 +15,50 @@ __all__ = ["find_outliers"]
 
 Solve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-_POINTS = 400
-_DENSITY = 1e-7
+_DENSITY = 1e-8
 _PARTS = 32
 _ROUNDS = 7
 
 
-def find_outliers(solve: Solve, scale: float, low: float | None = None) -> tuple[float, ...]:
+def find_outliers(solve: Solve, grid: np.ndarray) -> tuple[float, ...]:
     """Zeros of the determinant in the gaps of the spectrum.
 
     Parameters
     ----------
     solve : callable
         ``solve(x)`` for real x: Stieltjes transform (limit from above) and determinant.
-    scale : float
-        Bound on the spectrum, outliers included.
-    low : float, optional
-        No eigenvalue is below; default ``-scale``.
+    grid : array
+        Increasing; covers the spectrum with all outliers, fine enough to show its bulk.
     """
-    low = -scale if low is None else low
-    grid = _grid(solve, low * 1.01 - 1e-3 * scale * (low < 0), 1.01 * scale)
+    grid = _refined(solve, grid)
     density, determinant = solve(grid)
-    outside = np.abs(np.imag(density)) < _DENSITY
+    outside = np.abs(np.imag(density)) < _DENSITY * np.max(np.abs(density))
     found: list[float] = []
     for start, stop in _runs(outside):
         found += _zeros(solve, grid[start:stop], np.real(determinant[start:stop]))
     return tuple(sorted(found))
 
 
-def _grid(solve: Solve, low: float, high: float) -> np.ndarray:
-    """Even points, and points that gather at the edges of the spectrum."""
-    grid = np.linspace(low, high, _POINTS)
+def _refined(solve: Solve, grid: np.ndarray) -> np.ndarray:
+    """The grid, and points in the gaps that gather at the edges of the spectrum."""
     density, _ = solve(grid)
-    inside = np.abs(np.imag(density)) >= _DENSITY
+    floor = _DENSITY * np.max(np.abs(density))
+    inside = np.abs(np.imag(density)) >= floor
     extra = []
     for k in np.flatnonzero(inside[1:] != inside[:-1]):
         left, right = grid[k], grid[k + 1]
         for _ in range(3):  # the edge, to a fraction of the spacing
             fine = np.linspace(left, right, 17)
-            marks = np.abs(np.imag(solve(fine)[0])) >= _DENSITY
-            change = int(np.flatnonzero(marks[1:] != marks[:-1])[0])
-            left, right = fine[change], fine[change + 1]
+            marks = np.abs(np.imag(solve(fine)[0])) >= floor
+            change = np.flatnonzero(marks[1:] != marks[:-1])
+            if not change.size:
+                break
+            left, right = fine[change[0]], fine[change[0] + 1]
         edge, sign = (right, 1.0) if inside[k] else (left, -1.0)
-        extra.append(edge + sign * (high - low) * np.geomspace(1e-6, 0.2, 60))
+        reach = grid[-1] - edge if sign > 0 else edge - grid[0]
+        extra.append(edge + sign * reach * np.geomspace(1e-8, 1.0, 100))
     merged = np.unique(np.concatenate([grid, *extra]))
-    return merged[(merged >= low) & (merged <= high)]
+    return merged[(merged >= grid[0]) & (merged <= grid[-1])]
 
 
 def _runs(mask: np.ndarray) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import sympy as sp
@@ -98,7 +99,7 @@ class Pencil:
         """Dimensions in the order in which they appear."""
         return tuple(dict.fromkeys(v.dimension for v in self.variables))
 
-    @property
+    @cached_property
     def eliminable(self) -> tuple[int, ...]:
         """Blocks that meet no random matrix, and on which the constant part is invertible."""
         touched = {0}
@@ -128,6 +129,22 @@ class Pencil:
             if (spike.i, spike.left) != (spike.j, spike.right):
                 rows[spike.j][spike.i] += spike.strength * sp.Symbol(f"{right} {left}^T", commutative=False)
         return sp.ImmutableDenseMatrix(rows)
+
+    def image(self) -> sp.ImmutableDenseMatrix:
+        """The pencil with commuting symbols for matrices and vectors: exact for matrices of one row."""
+        total = sp.Matrix(self.constant)
+        for coupling in self.couplings:
+            name = sp.Symbol(coupling.matrix.name, real=True)
+            pattern = sp.Matrix(coupling.pattern)
+            total += name * (pattern + pattern.T if isinstance(coupling.matrix, Gaussian) else pattern)
+        for spike in self.spikes:
+            value = spike.strength
+            for vector in (spike.left, spike.right):
+                value = value * sp.Symbol(vector.name, real=True)
+            total[spike.i, spike.j] += value
+            if (spike.i, spike.left) != (spike.j, spike.right):
+                total[spike.j, spike.i] += value
+        return sp.ImmutableDenseMatrix(total)
 
     def latex(self) -> str:
         """The matrix of the pencil as LaTeX."""

@@ -1,0 +1,91 @@
+"""Symbols of the interpolation error, and the rows of their table."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from theorykit.derivations.dyson.expression import Vector
+from theorykit.derivations.ledger import Quantity
+
+__all__ = [
+    "A_1",
+    "A_2",
+    "DIAGONAL",
+    "E_MEAN",
+    "GAMMA",
+    "G_NORMS",
+    "KAPPA",
+    "KEY",
+    "LABEL",
+    "MEAN",
+    "MU",
+    "OVERLAPS",
+    "PAPER",
+    "QUERY",
+    "REMAINDER",
+    "C",
+    "Z",
+    "quantities",
+]
+
+PAPER = "arXiv 2506.18656 (re-derived; see the notes)"
+
+C = sp.Symbol("c", positive=True)
+GAMMA = sp.Symbol("gamma", positive=True)
+A_1 = sp.Symbol("a_1", real=True)
+A_2 = sp.Symbol("a_2", real=True)
+REMAINDER = sp.Symbol("remainder", nonnegative=True)
+DIAGONAL = sp.Symbol("d", real=True)
+MEAN = sp.Symbol("label_mean", real=True)
+KAPPA = sp.Symbol("square_variance", nonnegative=True)
+Z = sp.Symbol("z")
+
+#: Vectors: labels y/sqrt(n), constant 1/sqrt(n), direction of the norms of the tokens; signal and weights.
+LABEL, E_MEAN, G_NORMS = Vector("y", "n"), Vector("e", "n"), Vector("g", "n")
+MU, KEY, QUERY = Vector("mu", "p"), Vector("w_K", "p"), Vector("w_Q", "p")
+
+SIGNAL2 = sp.Symbol("signal2", nonnegative=True)
+KEY2 = sp.Symbol("key2", nonnegative=True)
+QUERY2 = sp.Symbol("query2", nonnegative=True)
+SIGNAL_KEY = sp.Symbol("signal_key", real=True)
+SIGNAL_QUERY = sp.Symbol("signal_query", real=True)
+KEY_QUERY = sp.Symbol("key_query", real=True)
+
+#: Scalar products of the vectors; a single vector stands for its square.
+OVERLAPS = {
+    frozenset((LABEL,)): sp.Integer(1),
+    frozenset((E_MEAN,)): sp.Integer(1),
+    frozenset((G_NORMS,)): sp.Integer(1),
+    frozenset((LABEL, E_MEAN)): MEAN,
+    frozenset((LABEL, G_NORMS)): sp.Integer(0),
+    frozenset((E_MEAN, G_NORMS)): sp.Integer(0),
+    frozenset((MU,)): SIGNAL2,
+    frozenset((KEY,)): KEY2,
+    frozenset((QUERY,)): QUERY2,
+    frozenset((MU, KEY)): SIGNAL_KEY,
+    frozenset((MU, QUERY)): SIGNAL_QUERY,
+    frozenset((KEY, QUERY)): KEY_QUERY,
+}
+
+_ROWS = (
+    Quantity(C, "c", "dimensions over tokens, p/n", "positive", "fixed as n grows"),
+    Quantity(GAMMA, r"\gamma", "ridge", "positive"),
+    Quantity(A_1, "a_1", "first Hermite coefficient of f, E f(x) x"),
+    Quantity(A_2, "a_2", "second Hermite coefficient of f, E f(x) (x^2 - 1)/sqrt(2)"),
+    Quantity(REMAINDER, r"\nu_{>1}", "second moment of the centred f without its linear part", "nonnegative"),
+    Quantity(DIAGONAL, "d", "limit of the diagonal of K"),
+    Quantity(MEAN, r"\bar y", "mean of the labels", "[-1, 1]"),
+    Quantity(KAPPA, r"\kappa", "variance of the squared entries of the noise", "nonnegative"),
+    Quantity(Z, "z", "spectral parameter", "complex"),
+    Quantity(SIGNAL2, r"|\mu|^2", "squared length of the signal", "nonnegative"),
+    Quantity(KEY2, "|w_K|^2", "squared length of the key vector", "nonnegative"),
+    Quantity(QUERY2, "|w_Q|^2", "squared length of the query vector", "nonnegative"),
+    Quantity(SIGNAL_KEY, r"\mu\cdot w_K", "scalar product of signal and key vector"),
+    Quantity(SIGNAL_QUERY, r"\mu\cdot w_Q", "scalar product of signal and query vector"),
+    Quantity(KEY_QUERY, r"w_K\cdot w_Q", "scalar product of key and query vector"),
+)
+
+
+def quantities(used: set[sp.Symbol], *extra: Quantity) -> tuple[Quantity, ...]:
+    """Rows of the symbol table for the symbols that are used, then the extra ones."""
+    return (*(q for q in _ROWS if q.symbol in used), *extra)
