@@ -22,6 +22,7 @@ $(STAMP): pyproject.toml
 
 run: $(STAMP)
 	@$(BIN)/python -m theorykit reproduce single-location -o out
+	@$(BIN)/python -m theorykit reproduce signal-recovery -o out
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -q -m "not slow"

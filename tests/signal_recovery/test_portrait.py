@@ -169,6 +169,16 @@ def test_the_verb_refuses(arguments, message):
     assert message in done.stderr
 
 
+def test_the_main_job_draws_the_portrait(tmp_path):
+    done = run("reproduce", "signal-recovery", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "-0.572974508277" in done.stdout
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "signal_recovery.nc",
+        "signal_recovery.png",
+    ]
+
+
 def test_risks_are_of_the_other_theory():
     done = run("risk", "sr", "--nu", 1, "--length", 3)
     assert (done.exit_code, "THEORY must be single-location (slr), got 'sr'" in done.stderr) == (2, True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from theorykit.cli import inputs, output
+from theorykit.cli import flows, inputs, output
 from theorykit.cli.failures import NOT_CONVERGED
 from theorykit.cli.numbers import JsonOption, TheoryArgument
 
@@ -28,12 +28,17 @@ def reproduce(
 ) -> None:
     """Run the main job.
 
-    Curves of the Bayes risk and of minimal risks: tables, figures, files, and the equations behind them.
+    single-location: curves of the Bayes risk and of minimal risks: tables, figures, files, and the equations behind
+    them. signal-recovery: the phase portrait of a model with a trap.
     """
+    if inputs.theory_name(theory, "single_location", "signal_recovery") == "signal_recovery":
+        out.mkdir(parents=True, exist_ok=True)
+        target = out / "signal_recovery.nc"
+        flows.flow(theory, "3", "3/10", out=target, plot=target.with_suffix(".png"), json=json)
+        return
     from theorykit import reproduce as jobs
 
-    name = inputs.theory_name(theory)
-    found = getattr(jobs, name)(out, progress=True)
+    found = jobs.single_location(out, progress=True)
     if json:
         from theorykit.saving import dataset_plain
 

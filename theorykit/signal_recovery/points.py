@@ -212,7 +212,7 @@ def _stationary_point(
 def _predict_stationary(model: Model, sizes: Mapping[str, Any], pole: int) -> Mapping[str, float]:
     from theorykit.signal_recovery.stochastic import stationary
 
-    return {"1 - |rho|": stationary(model, pole=pole, **sizes).mean}
+    return {"1 - |rho|": stationary(model, pole=pole, **sizes).gap}
 
 
 def _sample_stationary(
@@ -243,7 +243,7 @@ def _splitting_point(start: float) -> ValidationPoint:
 def _predict_splitting(model: Model, sizes: Mapping[str, Any], start: float) -> Mapping[str, float]:
     from theorykit.signal_recovery.stochastic import splitting
 
-    return {"probability of -xi": splitting(model, start, **sizes)}
+    return {"probability of -xi": splitting(model, start, **sizes).opposed}
 
 
 def _basin_point(
