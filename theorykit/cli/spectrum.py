@@ -1,0 +1,119 @@
+"""Verbs about the function and the spectrum of the interpolation theory: hermite, spectrum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from theorykit.cli import inputs, output
+
+__all__ = ["hermite", "register", "spectrum"]
+
+TheoryArgument = Annotated[str, typer.Argument(metavar="THEORY", help="interpolation, or ip.")]
+FormulaOption = Annotated[str, typer.Option("--formula", help="f of the attention, in x.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this module."""
+    app.command()(hermite)
+    app.command()(spectrum)
+
+
+def hermite(
+    theory: TheoryArgument,
+    text: Annotated[str | None, typer.Argument(metavar="[FORMULA]", help="The same as --formula.")] = None,
+    formula: Annotated[str | None, typer.Option("--formula", help="A function of x.")] = None,
+    degree: Annotated[int, typer.Option("--degree", min=1, max=40, help="Highest coefficient.")] = 6,
+    json: JsonOption = False,
+) -> None:
+    """Hermite coefficients of a formula.
+
+    Normalized coefficients a_k, the second moment of the centred function, and the share of its linear part.
+    """
+    from theorykit import interpolation as ip
+
+    inputs.theory_name(theory, "interpolation")
+    if (text is None) == (formula is None):
+        raise ValueError("hermite needs one formula: as an argument after THEORY, or with --formula")
+    found = ip.hermite(str(formula if text is None else text), degree)
+    if json:
+        output.print_json(
+            {
+                "formula": found.formula.text,
+                "coefficients": list(found.coefficients),
+                "second_moment": found.second_moment,
+                "remainder": found.remainder,
+                "linearity": found.linearity,
+            }
+        )
+        return
+    rows = [(f"a_{k}", str(value)) for k, value in enumerate(found.coefficients)]
+    rows += [
+        ("second moment nu", str(found.second_moment)),
+        ("nu - a_1^2", str(found.remainder)),
+        ("linearity a_1^2/nu", str(found.linearity)),
+    ]
+    output.print_table(f"Hermite coefficients of {found.formula.text}", ("quantity", "value"), rows)
+
+
+def spectrum(
+    theory: TheoryArgument,
+    formula: FormulaOption,
+    ratio: Annotated[float, typer.Option("--ratio", help="c = p/n.")],
+    signal: Annotated[float, typer.Option("--signal", help="|mu|.")] = 0.0,
+    aligned: Annotated[float, typer.Option("--aligned", help="beta of W = I + beta mu mu^T/|mu|^2.")] = 0.0,
+    overlaps: Annotated[
+        str | None, typer.Option("--overlaps", help="key2=1,query2=2,signal_key=0.5,... in place of --aligned.")
+    ] = None,
+    label_mean: Annotated[float, typer.Option("--label-mean", help="Mean of the labels.")] = 0.0,
+    square_variance: Annotated[float, typer.Option("--square-variance", help="Var(z^2) of the noise.")] = 2.0,
+    diagonal: Annotated[str, typer.Option("--diagonal", help="zero, kept, or a number.")] = "zero",
+    centering: Annotated[str, typer.Option("--centering", help="entry, row, column, none.")] = "entry",
+    points: Annotated[int, typer.Option("--points", min=2, max=100_000, help="Of the density.")] = 400,
+    low: Annotated[float | None, typer.Option("--low", help="First point; default: near 0.")] = None,
+    high: Annotated[float | None, typer.Option("--high", help="Last point; default: beyond the bulk.")] = None,
+    simulate: Annotated[
+        int | None, typer.Option("--simulate", min=4, help="Also draw the model with this many tokens.")
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Draws of --simulate.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File: .nc, .csv or .json.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Figure: .png, .pdf or .svg.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Spectrum of the features.
+
+    Limiting density of the eigenvalues of K^T X^T X K/n, the atom at zero, and the eigenvalues outside the bulk.
+    """
+    from theorykit import interpolation as ip
+    from theorykit.saving import SUFFIXES, require_suffix
+
+    inputs.theory_name(theory, "interpolation")
+    if out is not None:
+        require_suffix("--out", out, SUFFIXES)
+    if plot is not None:
+        require_suffix("--plot", plot, (".png", ".pdf", ".svg"))
+    model = inputs.read_attention(
+        formula, ratio, 1.0, signal, aligned, overlaps, label_mean, square_variance, diagonal, centering
+    )
+    grid = ip.spectral_grid(model, points, low, high)
+    data = ip.density(model, grid)
+    found = ip.outliers(model)
+    drawn = None if simulate is None else ip.simulate_spectrum(model, simulate, trials, seed)
+    if out is not None:
+        from theorykit.saving import save
+
+        save(data, out)
+    if plot is not None:
+        ip.plot_spectrum(data, found, drawn).savefig(plot, dpi=150)
+    _print(model, data, found, drawn, json)
+    for path in (out, plot):
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
+
+
+def _print(model: Any, data: Any, found: Any, drawn: Any, json: bool) -> None:
+    del model, data, found, drawn, json
