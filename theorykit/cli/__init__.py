@@ -6,6 +6,7 @@ module         verbs
 numbers        risk, curve
 flows          flow
 mathematics    audit, latex, derive, validate
+spectrum       hermite, spectrum
 weights        weights
 jobs           reproduce
 housekeeping   cache, doctor, cite
@@ -22,7 +23,7 @@ from typing import Annotated
 
 import typer
 
-from theorykit.cli import flows, housekeeping, jobs, mathematics, numbers, weights
+from theorykit.cli import flows, housekeeping, jobs, mathematics, numbers, spectrum, weights
 from theorykit.cli.failures import Verbs
 
 __all__ = ["app", "main"]
@@ -31,15 +32,15 @@ app = typer.Typer(
     name="theorykit",
     cls=Verbs,
     help="Solvable models of attention: audited equations, numbers with errors, simulations, LaTeX.",
-    epilog="Theories: single-location (slr), signal-recovery (sr). Exit codes: 0 ok, 1 audit or validation failed, "
-    "2 bad input, 3 no convergence.",
+    epilog="Theories: single-location (slr), signal-recovery (sr), interpolation (ip). Exit codes: 0 ok, 1 audit or "
+    "validation failed, 2 bad input, 3 no convergence.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (numbers, flows, weights, mathematics, jobs, housekeeping):
+for module in (numbers, flows, spectrum, weights, mathematics, jobs, housekeeping):
     module.register(app)
 
 

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import math
+from typing import Annotated, Any
+
+import typer
 
 from theorykit.cli import inputs, output
 
-__all__ = ["print_curve", "print_risk", "read_model"]
+__all__ = [
+    "AlignedOption",
+    "CenteringOption",
+    "DiagonalOption",
+    "LabelMeanOption",
+    "OverlapsOption",
+    "RatioOption",
+    "RidgeOption",
+    "SignalOption",
+    "SquareVarianceOption",
+    "make_curve",
+    "print_curve",
+    "print_risk",
+    "read_grids",
+    "read_model",
+]
+
+RatioOption = Annotated[float | None, typer.Option("--ratio", help="Interpolation: c = p/n.")]
+RidgeOption = Annotated[float | None, typer.Option("--ridge", help="Interpolation: penalty gamma.")]
+SignalOption = Annotated[float, typer.Option("--signal", help="Interpolation: |mu|.")]
+AlignedOption = Annotated[
+    float, typer.Option("--aligned", help="Interpolation: beta of the weights I + beta mu mu^T/|mu|^2.")
+]
+OverlapsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--overlaps", help="Interpolation: key2=1,query2=2,signal_key=0.5,... in place of --aligned."
+    ),
+]
+LabelMeanOption = Annotated[float, typer.Option("--label-mean", help="Interpolation: mean of the labels.")]
+SquareVarianceOption = Annotated[
+    float, typer.Option("--square-variance", help="Interpolation: variance of the squared noise entries.")
+]
+DiagonalOption = Annotated[str, typer.Option("--diagonal", help="Interpolation: zero, kept, or a number.")]
+CenteringOption = Annotated[str, typer.Option("--centering", help="Interpolation: entry, row, column, none.")]
 
 _OVERLAPS = ("key2", "query2", "signal_key", "signal_query", "key_query")
 _ROWS = 60
-_LOGARITHMIC = ("ridge",)
+_CURVE = ("interpolation_error", "quadratic_form", "degrees_of_freedom", "feature_energy")
 
 
 def read_model(
@@ -44,7 +82,9 @@ def _pairs(text: str) -> dict[str, float]:
     for entry in text.split(","):
         name, separator, value = (part.strip() for part in entry.partition("="))
         if not separator or name not in _OVERLAPS:
-            raise ValueError(f"--overlaps must be NAME=VALUE,... with names {', '.join(_OVERLAPS)}, got {entry!r}")
+            raise ValueError(
+                f"--overlaps must be NAME=VALUE,... with names {', '.join(_OVERLAPS)}, got {entry!r}"
+            )
         found[name] = inputs.number("--overlaps", value)
     return found
 
@@ -83,8 +123,6 @@ def print_risk(model: Any, degrees_of_freedom: float | None, json: bool) -> None
 
 def read_grids(entries: list[str]) -> dict[str, list[float]]:
     """``--over ridge=0.01:1:20``: fields of the model and their values; ridges may be spaced by factors, ``log``."""
-    import math
-
     grids: dict[str, list[float]] = {}
     for entry in entries:
         name, separator, text = (part.strip() for part in entry.partition("="))
@@ -94,7 +132,9 @@ def read_grids(entries: list[str]) -> dict[str, list[float]]:
         values = inputs.real_grid("--over", text.removeprefix("log:"))
         if logarithmic:
             if min(values) <= 0 or len(values) < 2:
-                raise ValueError(f"--over {name}=log:... needs positive ends and at least two points, got {text!r}")
+                raise ValueError(
+                    f"--over {name}=log:... needs positive ends and at least two points, got {text!r}"
+                )
             start, stop = math.log(values[0]), math.log(values[-1])
             values = [math.exp(start + (stop - start) * i / (len(values) - 1)) for i in range(len(values))]
         grids[name] = values
@@ -103,12 +143,12 @@ def read_grids(entries: list[str]) -> dict[str, list[float]]:
     return grids
 
 
-def make_curve(model: Any, entries: list[str]) -> Any:
-    """Interpolation error, and linear regression beside it, over fields of the model."""
-    import theorykit as tk
+def make_curve(model: Any, grids: dict[str, list[float]]) -> Any:
+    """Interpolation error and its companions over fields of the model, ``--over ridge=log:0.01:1:20``."""
     from theorykit import interpolation as ip
+    from theorykit.curve import curve
 
-    return tk.curve(ip.solve, model, over=read_grids(entries))
+    return curve(ip.solve, model, over=grids)
 
 
 def print_curve(data: Any, json: bool) -> None:
@@ -118,8 +158,13 @@ def print_curve(data: Any, json: bool) -> None:
 
         print(dataset_json(data))
         return
-    frame = data[["interpolation_error", "degrees_of_freedom"]].to_dataframe().reset_index()
-    stride = -(-len(frame) // _ROWS)
-    head = [str(name).replace("_", " ") for name in frame.columns]
-    rows = [tuple(f"{value:.10g}" for value in row) for row in frame.iloc[::stride].itertuples(index=False)]
-    output.print_table(str(data.attrs.get("arguments", "")), head, rows, left=0)
+    names = [str(d) for d in data["interpolation_error"].dims]
+    points = list(itertools.product(*(data[d].values.tolist() for d in names)))
+    columns = [data[quantity].values.ravel() for quantity in _CURVE]
+    cells = [
+        (*(f"{value:g}" for value in point), *(f"{column[index]:.10g}" for column in columns))
+        for index, point in enumerate(points)
+    ]
+    stride = -(-len(cells) // _ROWS)
+    head = [name.replace("_", " ") for name in (*names, *_CURVE)]
+    output.print_table("training error of a ridge probe on attention features", head, cells[::stride], left=0)

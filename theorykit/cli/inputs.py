@@ -23,6 +23,8 @@ _THEORIES = {
     "slr": "single_location",
     "signal-recovery": "signal_recovery",
     "sr": "signal_recovery",
+    "interpolation": "interpolation",
+    "ip": "interpolation",
 }
 _MOST_POINTS = 100_000
 

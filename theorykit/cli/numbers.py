@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from theorykit.cli import inputs, output
+from theorykit.cli import attention, inputs, output
 from theorykit.cli.failures import NOT_CONVERGED
 
 __all__ = ["curve", "register", "risk"]
@@ -15,7 +15,9 @@ __all__ = ["curve", "register", "risk"]
 TheoryArgument = Annotated[
     str, typer.Argument(metavar="THEORY", help="single-location (slr) or signal-recovery (sr).")
 ]
-LocationArgument = Annotated[str, typer.Argument(metavar="THEORY", help="single-location, or slr.")]
+NumbersArgument = Annotated[
+    str, typer.Argument(metavar="THEORY", help="single-location (slr) or interpolation (ip).")
+]
 TaskOption = Annotated[str, typer.Option("--task", help="spiked or max.")]
 NoiseOption = Annotated[float, typer.Option("--noise", help="Standard deviation of the label noise.")]
 ExcessOption = Annotated[bool, typer.Option("--excess", help="Leave the label noise out of the risk.")]
@@ -30,9 +32,11 @@ def register(app: typer.Typer) -> None:
 
 
 def risk(
-    theory: LocationArgument,
-    nu: Annotated[float, typer.Option("--nu", help="Signal strength; inf is legal for max.")],
-    length: Annotated[str, typer.Option("--length", help="Number of tokens: 3, or 1:0.5,2:0.5.")],
+    theory: NumbersArgument,
+    nu: Annotated[float | None, typer.Option("--nu", help="Signal strength; inf is legal for max.")] = None,
+    length: Annotated[
+        str | None, typer.Option("--length", help="Number of tokens: 3, or 1:0.5,2:0.5.")
+    ] = None,
     task: TaskOption = "spiked",
     noise: NoiseOption = 0.0,
     activation: Annotated[
@@ -57,6 +61,21 @@ def risk(
     m_vk: Annotated[float, typer.Option("--m-vk", help="Cross overlap of v with k*.")] = 0.0,
     q_kv: Annotated[float, typer.Option("--q-kv", help="Cross overlap of k with v.")] = 0.0,
     bayes: Annotated[bool, typer.Option("--bayes", help="Show the Bayes risk beside it.")] = False,
+    ratio: attention.RatioOption = None,
+    ridge: attention.RidgeOption = None,
+    signal: attention.SignalOption = 0.0,
+    aligned: attention.AlignedOption = 0.0,
+    overlaps: attention.OverlapsOption = None,
+    label_mean: attention.LabelMeanOption = 0.0,
+    square_variance: attention.SquareVarianceOption = 2.0,
+    diagonal: attention.DiagonalOption = "zero",
+    centering: attention.CenteringOption = "entry",
+    degrees_of_freedom: Annotated[
+        float | None,
+        typer.Option(
+            "--df", help="Interpolation: compare with linear regression at equal degrees of freedom."
+        ),
+    ] = None,
     excess: ExcessOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -64,14 +83,21 @@ def risk(
 
     The Bayes risk of a task, the minimal risk of an activation, or its risk at given overlaps.
     """
-    inputs.theory_name(theory, "single_location")
+    if inputs.theory_name(theory, "single_location", "interpolation") == "interpolation":
+        model = attention.read_model(
+            formula, ratio, ridge, signal, aligned, overlaps, label_mean, square_variance, diagonal, centering
+        )
+        attention.print_risk(model, degrees_of_freedom, json)
+        return
+    if nu is None or length is None:
+        raise ValueError("single-location needs --nu and --length")
     record = inputs.read_task(task, nu, inputs.read_length("--length", length), noise)
     chosen = inputs.read_activation(activation, formula, kernel, shift)
-    overlaps = _overlaps({"m_k": m_k, "q_k": q_k, "m_v": m_v, "q_v": q_v}, chosen is None)
+    at = _overlaps({"m_k": m_k, "q_k": q_k, "m_v": m_v, "q_v": q_v}, chosen is None)
     cross = {"m_kv": m_kv, "m_vk": m_vk, "q_kv": q_kv}
-    if any(cross.values()) and not overlaps:
+    if any(cross.values()) and not at:
         raise ValueError("--m-kv, --m-vk and --q-kv need --m-k, --q-k, --m-v and --q-v beside them")
-    found = _risks(record, chosen, overlaps, cross, bayes, excess)
+    found = _risks(record, chosen, at, cross, bayes, excess)
     if json:
         about = {"task": repr(record), "activation": chosen and repr(chosen), "excess": excess}
         output.print_json({**about, **found})
@@ -120,8 +146,10 @@ def _shown(value: Any) -> str:
 
 
 def curve(
-    theory: LocationArgument,
-    nu: Annotated[str, typer.Option("--nu", help="Signal strengths: start:stop:count, or a comma list.")],
+    theory: NumbersArgument,
+    nu: Annotated[
+        str | None, typer.Option("--nu", help="Signal strengths: start:stop:count, or a comma list.")
+    ] = None,
     length: Annotated[
         str, typer.Option("--length", help="Numbers of tokens: comma list, or one distribution 1:0.5,2:0.5.")
     ] = "3",
@@ -143,25 +171,70 @@ def curve(
         typer.Option("--kernel", metavar="TEXT", help="Normalized kernel of your own; repeatable."),
     ] = None,
     excess: ExcessOption = False,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="NAME=GRID",
+            help="Interpolation: ridge=log:0.01:1:20, ratio=0.5,1,2; repeatable.",
+        ),
+    ] = None,
+    ratio: attention.RatioOption = None,
+    ridge: attention.RidgeOption = None,
+    signal: attention.SignalOption = 0.0,
+    aligned: attention.AlignedOption = 0.0,
+    overlaps: attention.OverlapsOption = None,
+    label_mean: attention.LabelMeanOption = 0.0,
+    square_variance: attention.SquareVarianceOption = 2.0,
+    diagonal: attention.DiagonalOption = "zero",
+    centering: attention.CenteringOption = "entry",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File: .nc, .csv or .json.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Figure: .png, .pdf or .svg.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Logarithmic risk axis in the figure.")] = False,
     workers: Annotated[int | None, typer.Option("--workers", help="Number of threads.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Minimal risks over grids.
+    """Risks over grids.
 
-    Over signal strengths and lengths: a table, and if wanted a file and a figure.
+    Minimal risks over signal strengths and lengths, or interpolation errors over fields of the model: a table, and
+    if wanted a file and a figure.
     """
     from theorykit.saving import SUFFIXES, require_suffix
 
-    inputs.theory_name(theory, "single_location")
+    name = inputs.theory_name(theory, "single_location", "interpolation")
     if out is not None:
         require_suffix("--out", out, SUFFIXES)
     if plot is not None:
         require_suffix("--plot", plot, (".png", ".pdf", ".svg"))
-    grids = {"nu": inputs.real_grid("--nu", nu), "length": inputs.length_grid("--length", length)}
-    data = _compare(task, grids, noise, _estimators(activation, formula, kernel), excess, workers)
+    if name == "interpolation":
+        grids: dict[str, list[Any]] = attention.read_grids(over or [])
+        fixed = {"ratio": ratio, "ridge": ridge} | {
+            n: v[0] for n, v in grids.items() if n in ("ratio", "ridge")
+        }
+        given = formula[0] if formula and len(formula) == 1 else None
+        model = attention.read_model(
+            given, fixed["ratio"], fixed["ridge"], signal, aligned, overlaps, label_mean, square_variance, diagonal,
+            centering,
+        )  # fmt: skip
+        data = attention.make_curve(model, grids)
+        _write(data, out, plot, next(iter(grids)), "interpolation_error", log, model.formula.text)
+        attention.print_curve(data, json)
+    else:
+        if nu is None:
+            raise ValueError("single-location needs --nu")
+        grids = {"nu": inputs.real_grid("--nu", nu), "length": inputs.length_grid("--length", length)}
+        data = _compare(task, grids, noise, _estimators(activation, formula, kernel), excess, workers)
+        _write(data, out, plot, "nu", "risk", log, f"{task} task")
+        _print_curve(data, json)
+    for path in (out, plot):
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
+    if any(str(status).startswith("failed") for status in data["status"].values.ravel()):
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def _write(data: Any, out: Path | None, plot: Path | None, x: str, y: str, log: bool, title: str) -> None:
+    """The file and the figure that were asked for."""
     if out is not None:
         from theorykit.saving import save
 
@@ -169,13 +242,7 @@ def curve(
     if plot is not None:
         from theorykit.plotting import plot_curve
 
-        plot_curve(data, x="nu", y="risk", log_y=log, title=f"{task} task").savefig(plot, dpi=150)
-    _print_curve(data, json)
-    for path in (out, plot):
-        if path is not None:
-            typer.echo(f"wrote {path}", err=True)
-    if any(str(status).startswith("failed") for status in data["status"].values.ravel()):
-        raise typer.Exit(NOT_CONVERGED)
+        plot_curve(data, x=x, y=y, log_y=log, title=title).savefig(plot, dpi=150)
 
 
 def _estimators(names: str, formulas: list[str] | None, kernels: list[str] | None) -> list[Any]:

@@ -8,11 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from theorykit.cli import inputs, output
+from theorykit.cli.attention import (
+    AlignedOption,
+    CenteringOption,
+    DiagonalOption,
+    LabelMeanOption,
+    OverlapsOption,
+    RatioOption,
+    SignalOption,
+    SquareVarianceOption,
+    read_model,
+)
 
 __all__ = ["hermite", "register", "spectrum"]
 
 TheoryArgument = Annotated[str, typer.Argument(metavar="THEORY", help="interpolation, or ip.")]
-FormulaOption = Annotated[str, typer.Option("--formula", help="f of the attention, in x.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -61,20 +71,20 @@ def hermite(
 
 def spectrum(
     theory: TheoryArgument,
-    formula: FormulaOption,
-    ratio: Annotated[float, typer.Option("--ratio", help="c = p/n.")],
-    signal: Annotated[float, typer.Option("--signal", help="|mu|.")] = 0.0,
-    aligned: Annotated[float, typer.Option("--aligned", help="beta of W = I + beta mu mu^T/|mu|^2.")] = 0.0,
-    overlaps: Annotated[
-        str | None, typer.Option("--overlaps", help="key2=1,query2=2,signal_key=0.5,... in place of --aligned.")
-    ] = None,
-    label_mean: Annotated[float, typer.Option("--label-mean", help="Mean of the labels.")] = 0.0,
-    square_variance: Annotated[float, typer.Option("--square-variance", help="Var(z^2) of the noise.")] = 2.0,
-    diagonal: Annotated[str, typer.Option("--diagonal", help="zero, kept, or a number.")] = "zero",
-    centering: Annotated[str, typer.Option("--centering", help="entry, row, column, none.")] = "entry",
+    formula: Annotated[str, typer.Option("--formula", help="f of the attention, in x.")],
+    ratio: RatioOption = None,
+    signal: SignalOption = 0.0,
+    aligned: AlignedOption = 0.0,
+    overlaps: OverlapsOption = None,
+    label_mean: LabelMeanOption = 0.0,
+    square_variance: SquareVarianceOption = 2.0,
+    diagonal: DiagonalOption = "zero",
+    centering: CenteringOption = "entry",
     points: Annotated[int, typer.Option("--points", min=2, max=100_000, help="Of the density.")] = 400,
     low: Annotated[float | None, typer.Option("--low", help="First point; default: near 0.")] = None,
-    high: Annotated[float | None, typer.Option("--high", help="Last point; default: beyond the bulk.")] = None,
+    high: Annotated[
+        float | None, typer.Option("--high", help="Last point; default: beyond the bulk.")
+    ] = None,
     simulate: Annotated[
         int | None, typer.Option("--simulate", min=4, help="Also draw the model with this many tokens.")
     ] = None,
@@ -96,7 +106,7 @@ def spectrum(
         require_suffix("--out", out, SUFFIXES)
     if plot is not None:
         require_suffix("--plot", plot, (".png", ".pdf", ".svg"))
-    model = inputs.read_attention(
+    model = read_model(
         formula, ratio, 1.0, signal, aligned, overlaps, label_mean, square_variance, diagonal, centering
     )
     grid = ip.spectral_grid(model, points, low, high)
@@ -116,4 +126,29 @@ def spectrum(
 
 
 def _print(model: Any, data: Any, found: Any, drawn: Any, json: bool) -> None:
-    del model, data, found, drawn, json
+    """Bulk, atom and outliers, beside the largest simulated eigenvalues."""
+    points, values = data["eigenvalue"].values, data["density"].values
+    visible = points[values > 0]
+    about: dict[str, Any] = {
+        "atom_mass": float(data["atom_mass"]),
+        "bulk_end": float(visible[-1]) if visible.size else 0.0,
+        "outliers": [float(value) for value in found],
+    }
+    if drawn is not None:
+        about["simulated_largest"] = sorted(drawn[:, -max(1, len(found)) :].mean(axis=0).tolist())
+    if json:
+        columns = {"eigenvalue": points.tolist(), "density": values.tolist()}
+        output.print_json({"model": repr(model), **about, **columns})
+        return
+    rows = [
+        ("atom at 0", f"{about['atom_mass']:.6g}"),
+        ("last point with a density", f"{about['bulk_end']:.6g}"),
+        ("outliers", ", ".join(f"{value:.8g}" for value in found) or "none"),
+    ]
+    if drawn is not None:
+        largest = ", ".join(f"{value:.6g}" for value in about["simulated_largest"])
+        rows.append(("largest eigenvalues, simulated", largest))
+    output.print_table(f"spectrum of K^T X^T X K/n\n{model!r}", ("quantity", "value"), rows)
+    stride = max(1, points.size // 20)
+    table = [(f"{x:.6g}", f"{y:.8g}") for x, y in zip(points[::stride], values[::stride], strict=True)]
+    output.print_table("density", ("eigenvalue", "density"), table, left=0)

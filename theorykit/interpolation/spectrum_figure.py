@@ -12,6 +12,7 @@ from theorykit.interpolation.simulation import as_request
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -54,7 +55,9 @@ def spectral_grid(
     return high * ((np.arange(count) + 1.0) / count) ** 3
 
 
-def simulate_spectrum(model: Attention, tokens: int, trials: int = 1, seed: Any = None) -> NDArray[np.float64]:
+def simulate_spectrum(
+    model: Attention, tokens: int, trials: int = 1, seed: Any = None
+) -> NDArray[np.float64]:
     """Eigenvalues of K^T X^T X K/n of the finite model, shape (trials, tokens), increasing; Gaussian noise."""
     from theorykit.validation.simulate.interpolation import eigenvalues
 
@@ -88,12 +91,11 @@ def plot_spectrum(
     axes.plot(root, 2 * root * data["density"].values[positive], color="#0072B2", label="theory")
     if eigenvalues is not None:
         roots = np.sqrt(np.maximum(eigenvalues.ravel(), 0.0))
-        nonzero = roots[roots > 0]
-        edges = np.linspace(0.0, max(float(root[-1]), float(nonzero.max())) if nonzero.size else 1.0, _BINS + 1)
-        weight = np.full(nonzero.size, 1.0 / (roots.size * (edges[1] - edges[0])))
-        axes.hist(nonzero, bins=edges, weights=weight, color="#7F7F7F", alpha=0.4, label="simulated")
+        _draw_simulated(axes, roots, float(root[-1]))
     if len(outliers):
-        axes.plot(np.sqrt(outliers), np.zeros(len(outliers)), "v", color="#D55E00", clip_on=False, label="outliers")
+        axes.plot(
+            np.sqrt(outliers), np.zeros(len(outliers)), "v", color="#D55E00", clip_on=False, label="outliers"
+        )
     atom = float(data["atom_mass"])
     if atom > 0:
         axes.plot([], [], " ", label=f"atom at 0 of mass {atom:.3g}")
@@ -102,3 +104,15 @@ def plot_spectrum(
     axes.set_ylim(bottom=0)
     axes.legend()
     return figure
+
+
+def _draw_simulated(axes: Axes, roots: NDArray[np.float64], end: float) -> None:
+    """Bars over the range of the theory, whose area is the part of the eigenvalues there; marks beyond it."""
+    import numpy as np
+
+    edges = np.linspace(0.0, end, _BINS + 1)
+    inside = roots[(roots > 0) & (roots <= end)]
+    weight = np.full(inside.size, 1.0 / (roots.size * (edges[1] - edges[0])))
+    axes.hist(inside, bins=edges.tolist(), weights=weight, color="#7F7F7F", alpha=0.4, label="simulated")
+    beyond = roots[roots > end]
+    axes.plot(beyond, np.zeros(beyond.size), "|", color="#7F7F7F", clip_on=False)
