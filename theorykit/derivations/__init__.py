@@ -66,6 +66,10 @@ CATALOGUE |= {
         ("thresholds", "thresholds", "derive_thresholds"),
         ("global_maximum", "thresholds", "derive_global_maximum"),
         ("escape", "escape", "derive_escape"),
+        ("finite_size", "finite_size", "derive_finite_size"),
+        ("noise", "noise", "derive_noise"),
+        ("stochastic", "stochastic", "derive_stochastic"),
+        ("linear_laws", "stochastic", "derive_linear_laws"),
     )
 }
 CATALOGUE |= {

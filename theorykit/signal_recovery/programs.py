@@ -85,7 +85,7 @@ def rounding(found: Program, values: dict[str, float]) -> dict[str, tuple[float,
     names = found.parameters
     moved = {n: np.full(len(names) + 1, float(values[n])) for n in names}
     for k, name in enumerate(names):
-        moved[name][k + 1] *= 1 + _ROUNDING
+        moved[name][k + 1] *= 1 - _ROUNDING  # towards 0: an alignment stays in [-1, 1]
     rows = found.rows(moved)
     return {
         n: (float(v[0]), float(np.abs(v[1:] - v[0]).sum() + _ROUNDING * abs(v[0]))) for n, v in rows.items()

@@ -8,6 +8,7 @@ from typing import Any
 
 from theorykit import derivations
 from theorykit.signal_recovery.bifurcation import thresholds
+from theorykit.signal_recovery.finite_size import finite_size_slope, gradient_noise
 from theorykit.signal_recovery.landscape import attention_mass, drift, objective, slope
 from theorykit.signal_recovery.passage import time_to
 from theorykit.signal_recovery.phases import basin, fixed_points, separatrix
@@ -20,12 +21,13 @@ __all__ = ["THEORY"]
 def _catalogue() -> dict[str, Callable[[], Any]]:
     """Every derivation with the options it is used with; "name[option, ...]" -> function that makes it."""
     entries: dict[str, Callable[[], Any]] = {}
-    for name in ("limit", "fixed_points", "thresholds", "escape"):
+    for name in ("limit", "fixed_points", "thresholds", "escape", "noise"):
         for label, proportional in (("fixed dimension", False), ("proportional dimension", True)):
             entries[f"{name}[{label}]"] = partial(
                 derivations.get, f"signal_recovery.{name}", proportional=proportional
             )
-    entries["global_maximum"] = partial(derivations.get, "signal_recovery.global_maximum")
+    for name in ("global_maximum", "finite_size", "stochastic", "linear_laws"):
+        entries[name] = partial(derivations.get, f"signal_recovery.{name}")
     return entries
 
 
@@ -44,5 +46,7 @@ THEORY = Theory(
         "basin": basin,
         "time_to": time_to,
         "trajectory": trajectory,
+        "finite_size_slope": finite_size_slope,
+        "gradient_noise": gradient_noise,
     },
 )
