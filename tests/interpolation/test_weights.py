@@ -44,18 +44,18 @@ def write(path: Path, tensors: dict[str, np.ndarray], dtype: str = "F32") -> Pat
     return path
 
 
-def gpt2(layers=2, seed=0, share=0.0, prefix="") -> dict[str, np.ndarray]:
+def gpt2(layers=2, seed=0, share=0.0, prefix="", size=P) -> dict[str, np.ndarray]:
     """c_attn weights (p, 3p); ``share`` mixes keys into queries, so that W has an identity part."""
     rng = np.random.default_rng(seed)
     found = {}
     for layer in range(layers):
-        query, key, value = rng.standard_normal((3, P, P)) / math.sqrt(P)
+        query, key, value = rng.standard_normal((3, size, size)) / math.sqrt(size)
         if share:
             key = np.linalg.qr(key)[0]
             query = share * key + math.sqrt(1 - share**2) * query
         found[f"{prefix}h.{layer}.attn.c_attn.weight"] = np.hstack([query, key, value])
-        found[f"{prefix}h.{layer}.attn.c_attn.bias"] = rng.standard_normal(3 * P)
-        found[f"{prefix}h.{layer}.ln_1.weight"] = rng.uniform(0.5, 1.5, P)
+        found[f"{prefix}h.{layer}.attn.c_attn.bias"] = rng.standard_normal(3 * size)
+        found[f"{prefix}h.{layer}.ln_1.weight"] = rng.uniform(0.5, 1.5, size)
     return found
 
 
@@ -364,6 +364,19 @@ def test_best_fit_and_scale():
     assert np.linalg.norm(normalized(7 * matrix)) == pytest.approx(math.sqrt(40))
 
 
+def test_the_error_with_weights_is_that_of_the_theory_where_its_assumption_holds(tmp_path):
+    """Stated beforehand: within 4 standard errors and 5 % with an identity; far outside for random weights."""
+    made = write(tmp_path / "made.safetensors", gpt2(layers=1, share=0.97, size=120))
+    (row,) = ip.weights_error(made, trials=20, seed=1)
+    assert row.model.ratio == 0.5
+    assert row.tokens == 240
+    assert abs(row.theory - row.simulated) < 4 * row.simulated.error + 0.05 * row.theory
+    random = write(tmp_path / "random.safetensors", gpt2(layers=1, size=120))
+    (other,) = ip.weights_error(random, trials=20, seed=1)
+    assert other.z < -4
+    assert other.linear_regression == row.linear_regression  # the same tokens
+
+
 # ------------------------------------------------------------------------------------------------ command line
 
 
@@ -382,6 +395,8 @@ def test_command_line(tmp_path):
     assert len(data["layers"]) == 1
     assert len(data["layers"][0]["singular_values"]) == P
     assert data["layers"][0]["mismatched"]["draws"] == 1
+    errors = json.loads(run(path, "--draws", 4, "--layers", "0", "--errors", "--trials", 2, "--json").stdout)
+    assert errors["interpolation_error"][0]["tokens"] == 2 * P
     (tmp_path / "bad.bin").write_bytes(pickle.dumps([1, 2]))
     refused = run(tmp_path / "bad.bin")
     assert refused.exit_code == 2
