@@ -3,7 +3,7 @@
 Conventions: a layer scores token j (query) against token i (key) by x_i . W x_j with W = W_K^T W_Q; the rows of
 W_K and W_Q, shape (r, p), are the r coordinates of keys and queries, head by head. The gain of the layer
 normalization that feeds the projections can be folded into both, with the projection on vectors of mean zero that
-goes with it. Biases add terms of rank one, which are left out.
+goes with it. Biases add terms of rank one, which are left out; so are rotations by position, where a model has them.
 """
 
 from __future__ import annotations
