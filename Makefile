@@ -25,10 +25,10 @@ run: $(STAMP)
 	@$(BIN)/python -m theorykit reproduce signal-recovery -o out
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not slow"
 
 test-all: $(STAMP)
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

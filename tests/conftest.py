@@ -13,6 +13,9 @@ _folder = pytest.StashKey[str]()
 
 def pytest_configure(config):
     """Generated code of this run stays apart from the user's; processes that tests start share it."""
+    os.environ["COLUMNS"] = "160"  # tables do not depend on the terminal that the tests are started from
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        os.environ.pop(name, None)
     if hasattr(config, "workerinput"):
         return  # a worker of a parallel run: it inherits the folder of the run
     config.stash[_folder] = tempfile.mkdtemp(prefix="theorykit-tests-")
@@ -22,6 +25,20 @@ def pytest_configure(config):
 def pytest_unconfigure(config):
     if _folder in config.stash:
         shutil.rmtree(config.stash[_folder], ignore_errors=True)
+
+
+@pytest.fixture
+def child_seconds():
+    """``child_seconds()``: processor time of all processes that this one has waited for.
+
+    What a process costs does not depend on how busy the machine is; the clock on the wall does.
+    """
+
+    def total() -> float:
+        times = os.times()
+        return times.children_user + times.children_system
+
+    return total
 
 
 @pytest.fixture(scope="session")

@@ -515,12 +515,12 @@ def process(*arguments, env=None):
 
 
 class TestProcess:
-    def test_help_is_quick_and_names_all_verbs(self):
+    def test_help_is_quick_and_names_all_verbs(self, child_seconds):
         best = math.inf
         for _ in range(3):
-            start = time.perf_counter()
+            start = child_seconds()
             done = process("--help")
-            best = min(best, time.perf_counter() - start)
+            best = min(best, child_seconds() - start)
         assert done.returncode == 0
         for verb in (
             "risk",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import pytest
 import sympy as sp
 import toy_theory
-from balance import assert_balanced
+from latex_readers import ALIGN, assert_balanced, assert_compiles, mathematics, read_by_katex
 from toy_theory import THEORY, make_growth, make_weights
 
 from theorykit import theory
@@ -44,7 +42,6 @@ LENGTH = sp.Symbol("L", integer=True, positive=True)
 CHI = sp.IndexedBase("chi")
 ELL, EM, EN = sp.symbols("l m n", integer=True, positive=True)
 W = sp.Function("w")
-ALIGN = re.compile(r"\\begin\{align\}(.*?)\\end\{align\}", re.DOTALL)
 
 LONG = sp.Add(*[A**i * Expectation(sp.exp(-T * X**i) * sp.log(1 + X**2), [X]) ** i for i in range(1, 7)])
 DEEP = HalfLine(
@@ -292,6 +289,17 @@ def test_what_makes_a_fraction_long_stands_behind_it():
     )
 
 
+def test_a_denominator_wider_than_a_line_is_a_negative_power():
+    wide = sp.Add(*[sp.sin(A + i) ** i * sp.cos(B * i) for i in range(1, 9)])
+    for expression in (A / wide**2, wide**-2, 1 - X * A / wide**2):
+        lines = [text for _, text in broken(expression, MathPrinter())]
+        assert len(lines) >= 3
+        assert all(visual_width(line) <= 1.1 * ROOM for line in lines)
+        assert sum(r"r)^{-2}" in line for line in lines) == 1
+        assert_balanced("\n".join(lines))
+    assert "^{-1}" not in MathPrinter().print(A / (1 + B))
+
+
 def test_printing_does_not_simplify(monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("simplify was called")
@@ -313,42 +321,6 @@ def test_two_sums_over_tokens_do_not_swallow_each_other():
 # ----------------------------------------------------------------- other readers
 
 
-def mathematics(tex: str) -> list[str]:
-    """Everything between mathematics delimiters of a document, without labels."""
-    body = tex.split(r"\begin{document}")[1]
-    found = [rf"\begin{{align}}{b}\end{{align}}" for b in ALIGN.findall(body)]
-    rest = ALIGN.sub("", body).replace(r"\$", "")
-    found += re.findall(r"\$([^$]+)\$", rest)
-    return [re.sub(r"\\label\{[^}]*\}", "", m) for m in found]
-
-
-def katex_folder() -> Path | None:
-    places = [ROOT / "node_modules" / "katex", ROOT / ".ci" / "katex" / "node_modules" / "katex"]
-    if "THEORYKIT_KATEX" in os.environ:
-        places.insert(0, Path(os.environ["THEORYKIT_KATEX"]))
-    return next((place for place in places if (place / "package.json").exists()), None)
-
-
-KATEX = """
-const katex = require(process.argv[1]);
-const items = JSON.parse(require("fs").readFileSync(0, "utf8"));
-for (const item of items) {
-  katex.renderToString(item, {displayMode: true, throwOnError: true, strict: "error"});
-}
-console.log(items.length);
-"""
-
-
-def read_by_katex(items: list[str]) -> subprocess.CompletedProcess[str]:
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
-    folder = katex_folder()
-    if folder is None:
-        pytest.skip("the npm package katex is not installed (node_modules, .ci/katex or THEORYKIT_KATEX)")
-    command = ["node", "-e", KATEX, str(folder)]
-    return subprocess.run(command, input=json.dumps(items), capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("subject", [THEORY, zoo()], ids=lambda s: s.name)
 def test_katex_accepts_all_mathematics(subject):
     items = mathematics(theory.latex(subject))
@@ -364,15 +336,4 @@ def test_katex_refuses_what_is_wrong():
 
 @pytest.mark.parametrize("subject", [THEORY, zoo(), make_weights().equations], ids=lambda s: s.name)
 def test_pdflatex_compiles_the_document_alone(subject, tmp_path):
-    if shutil.which("pdflatex") is None:
-        pytest.skip("pdflatex is not installed")
-    (tmp_path / "document.tex").write_text(theory.latex(subject), encoding="ascii")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
-    for _ in range(2):
-        found = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False
-        )
-        assert found.returncode == 0, found.stdout[-2000:]
-    assert (tmp_path / "document.pdf").exists()
-    assert "undefined" not in found.stdout
-    assert "Overfull" not in found.stdout
+    assert_compiles(theory.latex(subject), tmp_path)

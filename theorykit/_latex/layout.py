@@ -42,6 +42,8 @@ def broken(expression: sp.Expr, printer: MathPrinter, room: float = ROOM, depth:
         return _broken_sum(expression, printer, room, depth)
     if isinstance(expression, sp.Mul):
         return _broken_product(expression, printer, room, depth)
+    if _is_wide_denominator(expression, printer, room):
+        return _broken_inverse(expression, printer, room, depth)
     return _broken_inside(expression, printer, room, depth) or [(depth, tex)]
 
 
@@ -70,7 +72,12 @@ def _broken_sum(expression: sp.Add, printer: MathPrinter, room: float, depth: in
 def _broken_product(expression: sp.Mul, printer: MathPrinter, room: float, depth: int) -> list[Line]:
     """As many factors to a line as fit; wide factors come last, each broken where it must be."""
     factors = expression.as_ordered_factors()
-    wide = [f for f in factors if visual_width(printer.print(f)) > room / 3 and not is_denominator(f)]
+    wide = [
+        f
+        for f in factors
+        if _is_wide_denominator(f, printer, room)
+        or (visual_width(printer.print(f)) > room / 3 and not is_denominator(f))
+    ]
     narrow = _packed([f for f in factors if f not in wide], printer, room, depth)
     lines = narrow or [(depth, "")]
     for position, factor in enumerate(wide):
@@ -86,6 +93,19 @@ def _broken_product(expression: sp.Mul, printer: MathPrinter, room: float, depth
             lines.append((depth, rf"\times {parts[0][1]}"))
         lines += parts[1:]
     return lines
+
+
+def _is_wide_denominator(factor: sp.Expr, printer: MathPrinter, room: float) -> bool:
+    """Whether a fraction with this denominator would be wider than a line."""
+    return is_denominator(factor) and visual_width(printer.print(1 / factor)) > room
+
+
+def _broken_inverse(expression: sp.Expr, printer: MathPrinter, room: float, depth: int) -> list[Line]:
+    """A denominator on lines of its own, as a negative power."""
+    base, exponent = expression.as_base_exp()
+    lines = _bracketed(broken(base, printer, room - _INDENT, depth + 1))
+    lines[0] = (depth, lines[0][1])
+    return [*lines[:-1], (lines[-1][0], rf"{lines[-1][1]}^{{{printer.print(exponent)}}}")]
 
 
 def _packed(factors: list[sp.Expr], printer: MathPrinter, room: float, depth: int) -> list[Line]:
