@@ -53,6 +53,8 @@ class Body:
         return f"{prefix}{self.counter[0]}"
 
     def depends(self, expression: sp.Basic) -> frozenset[sp.Symbol]:
+        if not self.loops:
+            return frozenset()
         found: set[sp.Symbol] = set()
         for symbol in expression.free_symbols:
             if symbol in self.loads:

@@ -90,9 +90,15 @@ def _module(
     plan: Plan, functions: dict[str, tuple[str, ...]], loop: str, extra: dict[str, object], header: str
 ) -> str:
     sources, used = [], set()
-    for name, observables in {"observables": tuple(plan.observables), **functions}.items():
+    everything = tuple(plan.observables)
+    same = next((name for name, observables in functions.items() if observables == everything), None)
+    if same is None:
+        functions = {"observables": everything, **functions}
+    for name, observables in functions.items():
         source, needed = scalar_function(name, plan, [plan.observables[o] for o in observables], {})
         sources.append(source)
         used |= needed
+    if same is not None:  # compiled once
+        sources.append(f"observables = {same}")
     layout = "LAYOUT = " + pprint.pformat(layout_of(plan, {}) | extra, width=100, sort_dicts=True)
     return join_module(header, [*primitive_sources(used), *sources, loop.strip(), layout])

@@ -47,7 +47,8 @@ _RELATIONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "==", "!=": "!="
 
 def constant(value: sp.Expr) -> str | None:
     """Source of a number that round-trips exactly, or None if the expression is not a number."""
-    if value.free_symbols or value.has(sp.Indexed) or not value.is_number:
+    # is_number stops at the first symbol; free_symbols would walk through a shared expression once per mention
+    if not value.is_number or value.free_symbols or value.has(sp.Indexed):
         return None
     try:
         number = float(value.evalf(40))
