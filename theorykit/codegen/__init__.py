@@ -38,6 +38,7 @@ __all__ = [
     "load",
     "load_flow",
     "load_module",
+    "load_proximal",
     "load_roots",
     "load_source",
     "source_of",
@@ -131,6 +132,18 @@ def load_roots(
         return emit_roots(record, unknown, residual, _header(record))
 
     return Roots(_find((theory, request, ("roots", unknown, residual)), source))
+
+
+def load_proximal(theory: str, request: tuple[object, ...], derive: Callable[[], Equations]) -> Program:
+    """The compiled minimization of a sample problem (see :mod:`theorykit.codegen.proximal`), like :func:`load`."""
+
+    def source() -> str:
+        from theorykit.codegen.proximal import emit_proximal
+
+        record = derive()
+        return emit_proximal(record, _header(record))
+
+    return _find((theory, request, "proximal"), source)
 
 
 def _find(key: tuple[object, ...], source: Callable[[], str]) -> Program:

@@ -56,6 +56,7 @@ CATALOGUE: dict[str, str] = {
         ("best_elementwise", "best_elementwise", "derive_best_elementwise"),
         ("asymptotics", "asymptotics", "derive_asymptotics"),
         ("off_manifold", "off_manifold", "derive_off_manifold"),
+        ("erm", "erm", "derive_erm"),
     )
 } | {"interpolation.hermite": "theorykit.derivations.hermite:derive_hermite"}
 CATALOGUE |= {

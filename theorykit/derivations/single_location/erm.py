@@ -50,9 +50,10 @@ D_K, D_V = sp.IndexedBase("d_k"), sp.IndexedBase("d_v")  # their derivatives in 
 TILT = sp.Function("g", positive=True)
 SLOPE = sp.IndexedBase("g_prime")  # derivative of log g in z_k[l]
 ENERGY, RESIDUAL, SAMPLE_LOSS, RESPONSE = sp.symbols("energy residual sample_loss response_v", real=True)
+ATTENTION, SQUARES = sp.symbols("weight weight_square", real=True)
 MEANS = {
     name: sp.Symbol(f"mean_{name}", real=True)
-    for name in ("kk", "vv", "k_noise", "k_truth", "k_slope", "v_label", "v_field", "k_div", "v_div")
+    for name in ("kk", "vv", "k_noise", "k_truth", "k_slope", "v_label", "v_field", "k_div", "v_div", "loss")
 }
 _POINT = {"m_k": 0.6, "q_k": 0.9, "V_k": 0.8, "m_v": 0.7, "q_v": 0.8, "V_v": 0.5, "noise": 0.4, "alpha": 1.3, "nu": 0.5}
 
@@ -125,6 +126,8 @@ def _sample_problem(
             WEIGHT[1] * error,
             response,
         ),
+        ATTENTION: (AtProximal(WEIGHT[1], loss, penalty, [VALUE.field]), WEIGHT[1], weight / S0),
+        SQUARES: (AtProximal(squares, loss, penalty, [VALUE.field]), squares, S2 / S0**2),
     }
     for symbol, (meaning, closed, final) in lines.items():
         definitions.append(Definition(symbol, meaning, _MEANING[symbol]))
@@ -145,6 +148,8 @@ _MEANING = {
     ENERGY: "least loss of a sample over the value field, at given key fields",
     RESIDUAL: "what is left of the label at the minimum",
     SAMPLE_LOSS: "half its square",
+    ATTENTION: "weight of a token",
+    SQUARES: "sum of the squared weights",
     RESPONSE: "how far the sample moves the value field of a token, over the variance",
 }
 
@@ -360,7 +365,25 @@ def _order_parameters(definitions: list[Definition], steps: list[Step]) -> dict[
                     premises = tuple(p for p in step.premises if p != "replica-symmetric action")
                     steps.append(Step(step.name, step.lhs, step.rhs, premises, step.reason, step.check))
             found[name] = saddle.equations.observables[name]
-    return found
+    return found | _objective(definitions, steps)
+
+
+def _objective(definitions: list[Definition], steps: list[Step]) -> dict[str, sp.Expr]:
+    """Objective per dimension, penalties and loss, and the matrix whose spectral radius must stay below 1."""
+    problem, symbol = _stand_in(), sp.Symbol("objective", real=True)
+    components = [problem.at_component(a, lambda _, a=a: problem.prior(a).regularizer) for a in (KEY, VALUE)]
+    closed = [a.ridge * (a.m_hat**2 + a.q_hat) / (2 * (a.ridge + a.V_hat) ** 2) for a in (KEY, VALUE)]
+    loss = ALPHA * MEANS["loss"]
+    point = {**_POINT, "mean_loss": 0.3, "L": 1}
+    for a in (KEY, VALUE):
+        point |= {f"m_hat_{a.name}": 0.7, f"q_hat_{a.name}": 0.5, f"V_hat_{a.name}": 0.9, f"ridge_{a.name}": 0.4}
+    definitions.append(Definition(symbol, sp.Add(*components) + loss, "objective per dimension at the saddle point"))
+    steps.append(
+        Step("penalties (objective)", sp.Add(*components) + loss, sp.Add(*closed) + loss, (symbol.name,),
+             "a quadratic objective has a linear minimizer; Wick's theorem",
+             verified(point, concrete=lambda e, _: e.replace(lambda n: isinstance(n, AtProximal), solve_quadratic)))
+    )  # fmt: skip
+    return {"objective": sp.Add(*closed) + loss}
 
 
 def _stand_in() -> Problem:
@@ -382,5 +405,5 @@ def _rows(observables: dict[str, sp.Expr]) -> tuple[Quantity, ...]:
     rows += [
         Quantity(s, rf"\mathsf{{E}}_{{\mathrm{{{n.replace('_', '-')}}}}}", "average") for n, s in MEANS.items()
     ]
-    used = set().union(*[e.free_symbols for e in observables.values()])
+    used = set().union({KEY.V}, *[e.free_symbols for e in observables.values()])
     return tuple(r for r in rows if r.symbol in used)

@@ -1,0 +1,145 @@
+"""Fixed points of the replica equations of trained attention: one sample, then several for the error.
+
+The iteration runs on conjugates, in which every point is legal: m_hat, log q_hat, log(ridge + V_hat) of k and v. Nothing of
+the mathematics is repeated here: averages come from compiled samples, equations from the compiled record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from theorykit.numerics.acceleration import Acceleration, Outcome, iterate
+from theorykit.single_location.activations import Linear
+from theorykit.single_location.erm_sample import Sample
+from theorykit.single_location.programs import program
+from theorykit.single_location.tasks import Spiked
+
+__all__ = ["OVERLAPS", "Regularized", "State", "solve_sample"]
+
+OVERLAPS = ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v")
+_HATS = ("m_hat_k", "q_hat_k", "V_hat_k", "m_hat_v", "q_hat_v", "V_hat_v")
+_JUMPY = 2e-3  # share of V_hat_k that is due to jumps, from which on they are reported
+_STEP = 0.1  # fields are moved by this much where the effect of jumps on stability is judged
+
+
+@dataclass(frozen=True)
+class Regularized:
+    """Sample ratio and penalties."""
+
+    alpha: float
+    ridge_k: float
+    ridge_v: float
+
+
+@dataclass
+class State:
+    """What is known at one point of the iteration of a sample."""
+
+    overlaps: dict[str, float]
+    means: dict[str, float]
+    jumps: dict[str, float]
+    outcome: Outcome | None = None
+
+
+class _Map:
+    """One step of the iteration for one sample; remembers the last averages."""
+
+    def __init__(self, sample: Sample, fit: Regularized, tolerance: float) -> None:
+        self.sample, self.fit, self.tolerance = sample, fit, tolerance
+        self.convex = isinstance(sample.activation, Linear)
+        task = sample.task
+        infinite = not isinstance(task, Spiked) and math.isinf(task.nu)
+        key = "m_hat_k_infinite" if infinite else "m_hat_k"
+        self.hats = program(
+            "erm",
+            (key, "q_hat_k", "V_hat_k_pointwise", "m_hat_v", "q_hat_v", "V_hat_v_pointwise", "V_hat_k", "V_hat_v"),
+        )
+        self.order = program("erm", OVERLAPS)
+        self.jumps: dict[str, float] = {}
+        self.state: State | None = None
+        self.residual = math.inf
+
+    def from_overlaps(self, overlaps: Mapping[str, float], thorough: bool) -> np.ndarray:
+        """Conjugates at given order parameters."""
+        means = self.sample.means(overlaps, thorough and not self.convex)
+        if thorough and not self.convex:
+            self.jumps = self.sample.jumps()
+        jumps = self.jumps or dict.fromkeys(("k", "v", "rate", "roughness", "events"), 0.0)
+        self.state = State(dict(overlaps), means, jumps)
+        values = self.conjugates(means, jumps)
+        m_k, q_k, V_k, m_v, q_v, V_v = values[:6]
+        stiff = (self.fit.ridge_k + V_k, self.fit.ridge_v + V_v)
+        return np.array([m_k, _log(q_k), _log(stiff[0]), m_v, _log(q_v), _log(stiff[1])])
+
+    def conjugates(self, means: Mapping[str, float], jumps: Mapping[str, float]) -> np.ndarray:
+        """The compiled equations at sampled averages; jumps belong to the mean divergence."""
+        assert self.state is not None
+        inputs = {f"mean_{n}": v for n, v in means.items()}
+        inputs["mean_k_div"] += jumps["k"]
+        inputs["mean_v_div"] += jumps["v"]
+        inputs |= {**self.state.overlaps, "alpha": self.fit.alpha, "noise": self.sample.task.noise}
+        return self.hats.observables(self.hats.vector(inputs), np.empty(0))
+
+    def to_overlaps(self, u: np.ndarray) -> dict[str, float]:
+        values = {
+            "m_hat_k": u[0], "q_hat_k": math.exp(u[1]), "V_hat_k": math.exp(u[2]) - self.fit.ridge_k,
+            "m_hat_v": u[3], "q_hat_v": math.exp(u[4]), "V_hat_v": math.exp(u[5]) - self.fit.ridge_v,
+            "ridge_k": self.fit.ridge_k, "ridge_v": self.fit.ridge_v,
+        }  # fmt: skip
+        found = self.order.observables(self.order.vector(values), np.empty(0))
+        return dict(zip(OVERLAPS, map(float, found), strict=True))
+
+    def __call__(self, u: np.ndarray, step: int) -> np.ndarray:
+        thorough = step < 3 or step % 4 == 0 or self.residual < 30 * self.tolerance
+        new = self.from_overlaps(self.to_overlaps(u), thorough)
+        new = np.where(np.isfinite(new), new, u - 1.0)  # a negative stiffness: softer, by one step
+        self.residual = float(np.abs(new - u).max())
+        return new
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else math.nan
+
+
+def solve_sample(
+    sample: Sample, fit: Regularized, start: Mapping[str, float], options: Acceleration
+) -> tuple[State, dict[str, float]]:
+    """The fixed point of one sample from order parameters: its state, and further observables."""
+    step = _Map(sample, fit, options.tolerance)
+    first = step.from_overlaps(start, True)
+    first = np.where(np.isfinite(first), first, 0.0)
+    outcome = iterate(step, first, options)
+    if outcome.residual > options.tolerance:
+        step.from_overlaps(step.to_overlaps(outcome.best), True)
+    assert step.state is not None
+    step.state.outcome = outcome
+    return step.state, _observables(step)
+
+
+def _observables(step: _Map) -> dict[str, float]:
+    """Objective, losses, stability and jumps at the current state of a map."""
+    state, fit = step.state, step.fit
+    assert state is not None
+    means, at = state.means, state.overlaps
+    hats = step.conjugates(means, state.jumps)
+    values: dict[str, Any] = dict(zip(_HATS, map(float, hats[:6]), strict=True))
+    values |= {"ridge_k": fit.ridge_k, "ridge_v": fit.ridge_v, "alpha": fit.alpha, "mean_loss": means["loss"]}
+    energy = program("erm", ("objective",))
+    objective = float(energy.observables(energy.vector(values), np.empty(0))[0])
+    weights = np.array([at["V_k"], at["V_v"]])[:, None] ** 2
+    smooth = np.array([[means["dkk"], means["dkv"]], [means["dvk"], means["dvv"]]])
+    rough = smooth + np.array([[state.jumps["roughness"] / _STEP, 0.0], [0.0, 0.0]])
+    return {
+        "objective": objective,
+        "train_loss": means["loss"],
+        "spectral_radius": float(np.abs(np.linalg.eigvals(fit.alpha * weights * rough)).max()),
+        "smooth_radius": float(np.abs(np.linalg.eigvals(fit.alpha * weights * smooth)).max()),
+        "jump_share": fit.alpha * abs(state.jumps["k"]) / max(values["V_hat_k"], 1e-300),
+        "by_parts": float(hats[6]) / max(values["V_hat_k"], 1e-300) - 1.0,
+        "events": state.jumps["events"],
+    }
