@@ -1,8 +1,8 @@
 """Emission of proximal solvers: a record of a sample problem becomes a module that minimizes it at every node.
 
-Input: the observables of :mod:`theorykit.derivations.single_location.erm` (energy in sums of statistics, statistics of one
-token, law of the fields). Output: the source of a module with ``minimize_nodes``; derivatives are taken here, by SymPy.
-The loops are the template of :mod:`theorykit.numerics.proximal`.
+Input: the observables of :mod:`theorykit.derivations.single_location.erm` (energy in sums of statistics,
+statistics of one token, law of the fields). Output: the source of a module with ``minimize_nodes``; derivatives
+are taken here, by SymPy. The loops are the template of :mod:`theorykit.numerics.proximal`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def emit_proximal(record: Equations, header: str) -> str:
     curvature = [sp.diff(energy, s) for s in sums]
     curvature += [sp.diff(energy, s, t) for s in sums for t in sums]
     add("energy_slopes(S, y, P, G, GG)", state, curvature,
-        lambda j, v: f"G[{j}] = {v}" if j < count else f"GG[{(j - count) // count}, {(j - count) % count}] = {v}")  # fmt: skip
+        lambda j, v: f"{f'G[{j}]' if j < count else f'GG[{j // count - 1}, {j % count}]'} = {v}")  # fmt: skip
     add("sample_loss(S, y, P)", state, [expressions["sample_loss"]])
     add("response_v(S, x, w, y, P)", state | token, [expressions["response_v"]])
     add("field_k(z, eta, P)", {symbol["truth_k"]: "z", symbol["noise_k"]: "eta"}, [expressions["field_k"]])
@@ -91,7 +91,12 @@ def emit_proximal(record: Equations, header: str) -> str:
     add("label_spread(P)", {}, [expressions["label_spread"]])
     add("attention(S, x, P)", state | {chi: "x"}, [expressions["weight"], expressions["weight_square"]])
     constants = [f"J = {count}", f"I_V_K = {parameters.index(symbol['V_k'])}", f"CHUNK = {CHUNK}"]
-    layout = {"name": record.name, "parameters": [p.name for p in parameters], "observables": [], "stages": []}
+    layout = {
+        "name": record.name,
+        "parameters": [p.name for p in parameters],
+        "observables": [],
+        "stages": [],
+    }
     parts = [
         repr(header), "import math\n\nimport numpy as np\nfrom numba import njit", "\n".join(constants),
         *_primitive_sources(emitter.used), *emitter.functions, TEMPLATE.strip(), f"LAYOUT = {layout!r}",

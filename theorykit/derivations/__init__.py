@@ -57,6 +57,7 @@ CATALOGUE: dict[str, str] = {
         ("asymptotics", "asymptotics", "derive_asymptotics"),
         ("off_manifold", "off_manifold", "derive_off_manifold"),
         ("erm", "erm", "derive_erm"),
+        ("erm_fixed", "erm_fixed", "derive_erm_fixed"),
     )
 } | {"interpolation.hermite": "theorykit.derivations.hermite:derive_hermite"}
 CATALOGUE |= {

@@ -1,12 +1,13 @@
 """Template of a compiled proximal solver: global minimization of a token-symmetric objective, node by node.
 
-The objective of a node is ``energy(S, y) + sum_l (chi_l - omega_k[l])^2/(2 V_k)`` with S_j = sum_l s_j(chi_l, omega_v[l]).
-The generated module supplies ``token`` (s, first and second derivatives of one token) and ``energy`` (value, first and second
-derivatives in S) as scalar functions; the Hessian is diagonal plus U G'' U^T. The template knows neither.
+The objective of a node is ``energy(S, y) + sum_l (chi_l - omega_k[l])^2/(2 V_k)`` with S_j = sum_l s_j(chi_l,
+omega_v[l]). The generated module supplies ``token`` (s, first and second derivatives of one token) and
+``energy`` (value, first and second derivatives in S) as scalar functions; the Hessian is diagonal plus U G''
+U^T. The template knows neither.
 
 Minimization: Newton with a Levenberg shift until the Cholesky factorization succeeds, backtracking, from the previous
-minimizer, from omega_k and, where asked for, from 2 L points at which one field is moved by 3 from the largest of the others.
-Sums over nodes are made in fixed chunks, so that results do not depend on the number of threads.
+minimizer, from omega_k and, where asked for, from 2 L points at which one field is moved by 3 from the largest
+of the others. Sums over nodes are made in fixed chunks, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ CHUNK = 128  # nodes whose sums are added before anything else
 #: What is summed over the nodes, in this order.
 OUTPUTS = (
     "kk", "vv", "k_noise", "k_truth", "k_slope", "v_label", "v_field", "k_div", "v_div", "loss", "energy",
-    "weight_hidden", "weight_square", "dkk", "dkv", "dvk", "dvv",
+    "dkk", "dkv", "dvv",
 )  # fmt: skip
 
-TEMPLATE = '''
+TEMPLATE = """
 @njit(nogil=True, error_model="numpy")
 def objective_at(x, wk, wv, y, Vk, P, S):
     for j in range(J):
@@ -188,7 +189,6 @@ def minimize_nodes(P, truth, noise, gauss, slope, label_noise, chi, rivals, thor
             for l in range(n):
                 chi[node, l] = best[l]
             expand_at(best, wk, wv, y, Vk, P, S, G, GG, U, D2, g, H)
-            hidden, squares = attention(S, best[0], P)
             for l in range(n):
                 fk[l] = (best[l] - wk[l]) / Vk
                 fv[l] = response_v(S, best[l], wv[l], y, P)
@@ -256,10 +256,28 @@ def minimize_nodes(P, truth, noise, gauss, slope, label_noise, chi, rivals, thor
             sums[8] += dv
             sums[9] += sample_loss(S, y, P)
             sums[10] += lowest
-            sums[11] += hidden
-            sums[12] += squares
-            sums[13] += fkk
-            sums[14] += fkv
-            sums[15] += fkv
-            sums[16] += fvv
-'''
+            sums[11] += fkk
+            sums[12] += fkv
+            sums[13] += fvv
+
+
+@njit("void(float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64, int64)",
+      nogil=True, cache=True, error_model="numpy", boundscheck=False)
+def attend_nodes(P, truth, noise, out, lo, hi):
+    # weight of the hidden token, its square, sum of all squared weights, at the fields without the sample
+    n = truth.shape[1]
+    S, x = np.empty(J), np.empty(n)
+    for chunk in range(lo, hi):
+        for o in range(out.shape[1]):
+            out[chunk, o] = 0.0
+        for node in range(chunk * CHUNK, min((chunk + 1) * CHUNK, truth.shape[0])):
+            for j in range(J):
+                S[j] = 0.0
+            for l in range(n):
+                x[l] = field_k(truth[node, l], noise[node, l], P)
+                token_values(x[l], 0.0, P, S)
+            hidden, squares = attention(S, x[0], P)
+            out[chunk, 0] += hidden
+            out[chunk, 1] += hidden * hidden
+            out[chunk, 2] += squares
+"""

@@ -31,6 +31,7 @@ _LAZY = {
     "attention_moments": "theorykit.single_location.population",
     "bayes_risk": "theorykit.single_location.population",
     "best_elementwise_risk": "theorykit.single_location.population",
+    "erm": "theorykit.single_location.erm",
     "optimal_risk": "theorykit.single_location.population",
     "risk": "theorykit.single_location.population",
     "THEORY": "theorykit.single_location.theory",
@@ -49,6 +50,7 @@ __all__ = [
     "attention_moments",
     "bayes_risk",
     "best_elementwise_risk",
+    "erm",
     "optimal_risk",
     "risk",
 ]

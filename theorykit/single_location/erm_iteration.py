@@ -1,7 +1,8 @@
 """Fixed points of the replica equations of trained attention: one sample, then several for the error.
 
-The iteration runs on conjugates, in which every point is legal: m_hat, log q_hat, log(ridge + V_hat) of k and v. Nothing of
-the mathematics is repeated here: averages come from compiled samples, equations from the compiled record.
+The iteration runs on conjugates, in which every point is legal: m_hat, log q_hat, log(ridge + V_hat) of k and
+v. Nothing of the mathematics is repeated here: averages come from compiled samples, equations from the compiled
+record.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from theorykit.single_location.erm_sample import Sample
 from theorykit.single_location.programs import program
 from theorykit.single_location.tasks import Spiked
 
-__all__ = ["OVERLAPS", "Regularized", "State", "solve_sample"]
+__all__ = ["OVERLAPS", "Regularized", "State", "solve_sample", "to_coordinates", "to_overlaps"]
 
 OVERLAPS = ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v")
 _HATS = ("m_hat_k", "q_hat_k", "V_hat_k", "m_hat_v", "q_hat_v", "V_hat_v")
-_JUMPY = 2e-3  # share of V_hat_k that is due to jumps, from which on they are reported
-_STEP = 0.1  # fields are moved by this much where the effect of jumps on stability is judged
+# forms of one conjugate with equal averages and unequal sampling errors: near the population optimum the errors of
+# mean and curvature must cancel, which they do in the form without the derivative of the tilt
+_MANY = 10.0
+_STEP = 0.003  # fields are moved by this much where the effect of jumps on stability is judged
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,24 @@ class State:
 class _Map:
     """One step of the iteration for one sample; remembers the last averages."""
 
-    def __init__(self, sample: Sample, fit: Regularized, tolerance: float) -> None:
-        self.sample, self.fit, self.tolerance = sample, fit, tolerance
+    def __init__(self, sample: Sample, fit: Regularized, tolerance: float, by_parts: bool = False) -> None:
+        self.sample, self.fit, self.tolerance, self.by_parts = sample, fit, tolerance, by_parts
         self.convex = isinstance(sample.activation, Linear)
         task = sample.task
         infinite = not isinstance(task, Spiked) and math.isinf(task.nu)
         key = "m_hat_k_infinite" if infinite else "m_hat_k"
         self.hats = program(
             "erm",
-            (key, "q_hat_k", "V_hat_k_pointwise", "m_hat_v", "q_hat_v", "V_hat_v_pointwise", "V_hat_k", "V_hat_v"),
+            (
+                key,
+                "q_hat_k",
+                "V_hat_k_pointwise",
+                "m_hat_v",
+                "q_hat_v",
+                "V_hat_v_pointwise",
+                "V_hat_k",
+                "V_hat_v",
+            ),
         )
         self.order = program("erm", OVERLAPS)
         self.jumps: dict[str, float] = {}
@@ -71,51 +83,65 @@ class _Map:
             self.jumps = self.sample.jumps()
         jumps = self.jumps or dict.fromkeys(("k", "v", "rate", "roughness", "events"), 0.0)
         self.state = State(dict(overlaps), means, jumps)
-        values = self.conjugates(means, jumps)
-        m_k, q_k, V_k, m_v, q_v, V_v = values[:6]
-        stiff = (self.fit.ridge_k + V_k, self.fit.ridge_v + V_v)
-        return np.array([m_k, _log(q_k), _log(stiff[0]), m_v, _log(q_v), _log(stiff[1])])
+        hats = dict(zip(_HATS, map(float, self.conjugates(means)[:6]), strict=True))
+        if hats["V_hat_k"] + self.fit.ridge_k <= 0 or hats["V_hat_v"] + self.fit.ridge_v <= 0:
+            return np.full(6, math.nan)
+        penalties = {"ridge_k": self.fit.ridge_k, "ridge_v": self.fit.ridge_v}
+        new = self.order.observables(self.order.vector({**hats, **penalties}), np.empty(0))
+        return to_coordinates(dict(zip(OVERLAPS, map(float, new), strict=True)))
 
-    def conjugates(self, means: Mapping[str, float], jumps: Mapping[str, float]) -> np.ndarray:
-        """The compiled equations at sampled averages; jumps belong to the mean divergence."""
+    def conjugates(self, means: Mapping[str, float]) -> np.ndarray:
+        """The compiled equations at sampled averages.
+
+        By parts: the mean divergences of the responses are those that integration by parts gives, jumps included.
+        """
         assert self.state is not None
         inputs = {f"mean_{n}": v for n, v in means.items()}
-        inputs["mean_k_div"] += jumps["k"]
-        inputs["mean_v_div"] += jumps["v"]
         inputs |= {**self.state.overlaps, "alpha": self.fit.alpha, "noise": self.sample.task.noise}
+        hats = self.hats.observables(self.hats.vector(inputs), np.empty(0))
+        if not self.by_parts:
+            return hats
+        inputs |= {"mean_k_div": -hats[6] / self.fit.alpha, "mean_v_div": -hats[7] / self.fit.alpha}
         return self.hats.observables(self.hats.vector(inputs), np.empty(0))
-
-    def to_overlaps(self, u: np.ndarray) -> dict[str, float]:
-        values = {
-            "m_hat_k": u[0], "q_hat_k": math.exp(u[1]), "V_hat_k": math.exp(u[2]) - self.fit.ridge_k,
-            "m_hat_v": u[3], "q_hat_v": math.exp(u[4]), "V_hat_v": math.exp(u[5]) - self.fit.ridge_v,
-            "ridge_k": self.fit.ridge_k, "ridge_v": self.fit.ridge_v,
-        }  # fmt: skip
-        found = self.order.observables(self.order.vector(values), np.empty(0))
-        return dict(zip(OVERLAPS, map(float, found), strict=True))
 
     def __call__(self, u: np.ndarray, step: int) -> np.ndarray:
         thorough = step < 3 or step % 4 == 0 or self.residual < 30 * self.tolerance
-        new = self.from_overlaps(self.to_overlaps(u), thorough)
-        new = np.where(np.isfinite(new), new, u - 1.0)  # a negative stiffness: softer, by one step
+        new = self.from_overlaps(to_overlaps(u), thorough)
+        if np.isnan(new).any():  # negative stiffness: V is too large for the map, back by one step
+            new = u - np.array([0, 0, 1.0, 0, 0, 1.0])
         self.residual = float(np.abs(new - u).max())
         return new
 
 
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else math.nan
+def to_coordinates(overlaps: Mapping[str, float]) -> np.ndarray:
+    """Coordinates in which every point is legal: m, log(q - m^2), log V of k, then of v."""
+    found = []
+    for a in "kv":
+        m, q, V = (overlaps[f"{n}_{a}"] for n in ("m", "q", "V"))
+        found += [m, math.log(max(q - m * m, 1e-15 * q)), math.log(V)]
+    return np.array(found)
+
+
+def to_overlaps(u: np.ndarray) -> dict[str, float]:
+    """Order parameters of coordinates."""
+    values = []
+    for m, spread, stiff in (u[:3], u[3:]):
+        values += [m, m * m + math.exp(spread), math.exp(stiff)]
+    return dict(zip(OVERLAPS, map(float, values), strict=True))
 
 
 def solve_sample(
-    sample: Sample, fit: Regularized, start: Mapping[str, float], options: Acceleration
+    sample: Sample,
+    fit: Regularized,
+    start: Mapping[str, float],
+    options: Acceleration,
+    by_parts: bool = False,
 ) -> tuple[State, dict[str, float]]:
     """The fixed point of one sample from order parameters: its state, and further observables."""
-    step = _Map(sample, fit, options.tolerance)
-    first = step.from_overlaps(start, True)
-    first = np.where(np.isfinite(first), first, 0.0)
-    outcome = iterate(step, first, options)
+    step = _Map(sample, fit, options.tolerance, by_parts)
+    outcome = iterate(step, to_coordinates(start), options)
     if outcome.residual > options.tolerance:
-        step.from_overlaps(step.to_overlaps(outcome.best), True)
+        step.from_overlaps(to_overlaps(outcome.best), True)
     assert step.state is not None
     step.state.outcome = outcome
     return step.state, _observables(step)
@@ -126,13 +152,13 @@ def _observables(step: _Map) -> dict[str, float]:
     state, fit = step.state, step.fit
     assert state is not None
     means, at = state.means, state.overlaps
-    hats = step.conjugates(means, state.jumps)
+    hats = step.conjugates(means)
     values: dict[str, Any] = dict(zip(_HATS, map(float, hats[:6]), strict=True))
     values |= {"ridge_k": fit.ridge_k, "ridge_v": fit.ridge_v, "alpha": fit.alpha, "mean_loss": means["loss"]}
     energy = program("erm", ("objective",))
     objective = float(energy.observables(energy.vector(values), np.empty(0))[0])
     weights = np.array([at["V_k"], at["V_v"]])[:, None] ** 2
-    smooth = np.array([[means["dkk"], means["dkv"]], [means["dvk"], means["dvv"]]])
+    smooth = np.array([[means["dkk"], means["dkv"]], [means["dkv"], means["dvv"]]])
     rough = smooth + np.array([[state.jumps["roughness"] / _STEP, 0.0], [0.0, 0.0]])
     return {
         "objective": objective,

@@ -1,7 +1,8 @@
 """Sampled averages of trained attention: frozen nodes, minimizers kept node by node, sums over the nodes.
 
-One :class:`Sample` belongs to one scrambling: a task with its lengths, an activation, and the noise of the label. What is
-sampled (fields, label, location) is that of :mod:`theorykit.derivations.single_location.erm`, token 1 being the hidden one.
+One :class:`Sample` belongs to one scrambling: a task with its lengths, an activation, and the noise of the
+label. What is sampled (fields, label, location) is that of :mod:`theorykit.derivations.single_location.erm`,
+token 1 being the hidden one.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Sample", "draw_samples", "erm_options", "proximal_program"]
 
 _NAME = "single_location.erm"
-_WIDTHS = (0.02, 0.05, 0.1, 0.2)  # differences of minima that count as small: the first with enough nodes
-_EVENTS = 40
+_WIDTHS = (0.005, 0.01, 0.02)  # differences of minima that count as small: the first with enough nodes
+_EVENTS = 10
 
 
 def erm_options(activation: Activation) -> dict[str, Any]:
@@ -118,30 +119,48 @@ class Sample:
         ``thorough``: search from all starts; otherwise from the kept minimizer and the field without the sample.
         """
         parts = [(p, self._sums(length, overlaps, thorough)) for length, p in self.task.lengths]
-        total = sum(p * sums for p, sums in parts)
+        total = np.sum([p * sums for p, sums in parts], axis=0)
         return dict(zip(OUTPUTS, map(float, total), strict=True))
+
+    def _parameters(self, overlaps: Mapping[str, float]) -> np.ndarray:
+        shift = float(getattr(self.activation, "shift", 0.0) or 0.0)
+        return self.program.vector({**overlaps, "noise": self.task.noise, "shift": shift})
 
     def _sums(self, length: int, overlaps: Mapping[str, float], thorough: bool) -> np.ndarray:
         nodes = self.nodes[length]
-        shift = float(getattr(self.activation, "shift", 0.0) or 0.0)
-        parameters = self.program.vector({**overlaps, "noise": self.task.noise, "shift": shift})
-        chunks = -(-len(nodes.truth) // CHUNK)
-        out = np.empty((chunks, len(OUTPUTS)))
-        run = self.program._module.minimize_nodes
-        arguments = (parameters, nodes.truth, nodes.noise, nodes.gauss, nodes.slope, nodes.label_noise,
-                     nodes.chi, nodes.rivals, thorough, out)  # fmt: skip
+        arguments = (nodes.truth, nodes.noise, nodes.gauss, nodes.slope, nodes.label_noise,
+                     nodes.chi, nodes.rivals, thorough)  # fmt: skip
+        return self._average("minimize_nodes", self._parameters(overlaps), arguments, len(OUTPUTS))
+
+    def attention(self, overlaps: Mapping[str, float]) -> dict[str, float]:
+        """Mean weight of the hidden token, mean of its square, mean sum of squares, on data that was not trained on."""
+        parameters, total = self._parameters(overlaps), np.zeros(3)
+        for length, p in self.task.lengths:
+            nodes = self.nodes[length]
+            total += p * self._average("attend_nodes", parameters, (nodes.truth, nodes.noise), 3)
+        return dict(zip(("hidden", "hidden_square", "squares"), map(float, total), strict=True))
+
+    def _average(
+        self, name: str, parameters: np.ndarray, fields: tuple[Any, ...], outputs: int
+    ) -> np.ndarray:
+        """Mean over the nodes: chunks shared out over threads, added in a fixed order."""
+        count_nodes = len(fields[0])
+        chunks = -(-count_nodes // CHUNK)
+        out = np.empty((chunks, outputs))
+        run: Any = getattr(self.program._module, name)
+        arguments: Any = (parameters, *fields, out)
         pool, count = _threads()
         edges = np.linspace(0, chunks, min(4 * count, chunks) + 1).astype(int)
         jobs = [pool.submit(run, *arguments, int(a), int(b)) for a, b in pairwise(edges)]
         for job in jobs:
             job.result()
-        return out.sum(axis=0) / len(nodes.truth)
+        return out.sum(axis=0) / count_nodes
 
     def jumps(self) -> dict[str, float]:
         """What jumps of the minimizer add to E div f, and how often one is met per unit of the fields.
 
-        A jump is met where two minima have equal values: the density of their difference at 0, from the nodes where it
-        is small. ``events`` is their number, which limits the accuracy.
+        A jump is met where two minima have equal values: the density of their difference at 0, from the nodes
+        where it is small. ``events`` is their number, which limits the accuracy.
         """
         found = dict.fromkeys(("k", "v", "rate", "roughness", "events"), 0.0)
         for length, p in self.task.lengths:
@@ -149,8 +168,8 @@ class Sample:
             width = next((w for w in _WIDTHS if np.count_nonzero(gap < w) >= _EVENTS), _WIDTHS[-1])
             near = gap < width
             scale = p / (2 * width * len(gap))
-            found["k"] -= scale * float(key[near].sum())
-            found["v"] -= scale * float(value[near].sum())
+            found["k"] += scale * float(key[near].sum())
+            found["v"] += scale * float(value[near].sum())
             found["rate"] += scale * float(np.sqrt(key[near]).sum())
             found["roughness"] += scale * float((key[near] ** 1.5).sum())
             found["events"] += int(near.sum())
@@ -163,6 +182,7 @@ def draw_samples(
     """Independent samples, one for each scrambling."""
     extra = 0 if isinstance(task, Spiked) or math.isinf(task.nu) else 1
     points = {
-        length: sobol_points(3 * length + 1 + extra, exponent, scramblings, seed) for length, _ in task.lengths
+        length: sobol_points(3 * length + 1 + extra, exponent, scramblings, seed)
+        for length, _ in task.lengths
     }
     return [Sample(task, activation, {n: p[i] for n, p in points.items()}) for i in range(scramblings)]

@@ -55,7 +55,17 @@ MEANS = {
     name: sp.Symbol(f"mean_{name}", real=True)
     for name in ("kk", "vv", "k_noise", "k_truth", "k_slope", "v_label", "v_field", "k_div", "v_div", "loss")
 }
-_POINT = {"m_k": 0.6, "q_k": 0.9, "V_k": 0.8, "m_v": 0.7, "q_v": 0.8, "V_v": 0.5, "noise": 0.4, "alpha": 1.3, "nu": 0.5}
+_POINT = {
+    "m_k": 0.6,
+    "q_k": 0.9,
+    "V_k": 0.8,
+    "m_v": 0.7,
+    "q_v": 0.8,
+    "V_v": 0.5,
+    "noise": 0.4,
+    "alpha": 1.3,
+    "nu": 0.5,
+}
 
 
 def attention_problem() -> Problem:
@@ -105,7 +115,10 @@ def _sample_problem(
     def at_token(summand: sp.Expr, i: sp.Basic) -> sp.Expr:
         return summand.xreplace({CHI: fields[i], OMEGA_V: values[i]})
 
-    sums = {s: over_tokens(lambda i, e=e: at_token(e, i), LENGTH) for s, e in zip(STATISTICS, summands, strict=True)}
+    sums = {
+        s: over_tokens(lambda i, e=e: at_token(e, i), LENGTH)
+        for s, e in zip(STATISTICS, summands, strict=True)
+    }
     output = over_tokens(lambda i: WEIGHT[i] * VALUE.field[i], LENGTH)
     loss = (LABEL - output) ** 2 / 2
     penalty = over_tokens(lambda i: (VALUE.field[i] - values[i]) ** 2 / (2 * VALUE.V), LENGTH)
@@ -299,6 +312,10 @@ def _conjugates(definitions: list[Definition], steps: list[Step]) -> dict[str, s
         ("m_hat_k_infinite", ALPHA * pull_k, ALPHA * E["k_truth"] - ALPHA * KEY.m * E["k_div"],
          "integration by parts in the noise only: no derivative of the tilt"),
         ("m_hat_v", ALPHA * pull_v, v_label, "z_v given label and omega_v of the hidden token is Gaussian"),
+        ("m_hat_v_smooth", ALPHA * pull_v,
+         ALPHA * (VALUE.m / VALUE.q * E["v_field"] + (1 - VALUE.m**2 / VALUE.q) / variance * E["v_label"])
+         - ALPHA * VALUE.m * E["v_div"],
+         "z_v given label and omega_v is Gaussian; integration by parts in its noise only"),
     )  # fmt: skip
     found = {}
     for name, definition, result, reason in entries:
@@ -329,7 +346,9 @@ def _polynomial_responses(expression: sp.Expr, length: int) -> sp.Expr:
         e = expand_sums(e, LENGTH, length).replace(TILT, lambda _: tilt)
         return e.replace(
             lambda n: isinstance(n, TokenExpectation),
-            lambda n: TokenExpectation(sp.expand(n.integrand.xreplace(places)), n.families, n.length, n.shared),
+            lambda n: TokenExpectation(
+                sp.expand(n.integrand.xreplace(places)), n.families, n.length, n.shared
+            ),
         )
 
     means = {s: e for s, e in _mean_definitions(problem).items() if s in expression.free_symbols}
@@ -376,8 +395,15 @@ def _objective(definitions: list[Definition], steps: list[Step]) -> dict[str, sp
     loss = ALPHA * MEANS["loss"]
     point = {**_POINT, "mean_loss": 0.3, "L": 1}
     for a in (KEY, VALUE):
-        point |= {f"m_hat_{a.name}": 0.7, f"q_hat_{a.name}": 0.5, f"V_hat_{a.name}": 0.9, f"ridge_{a.name}": 0.4}
-    definitions.append(Definition(symbol, sp.Add(*components) + loss, "objective per dimension at the saddle point"))
+        point |= {
+            f"m_hat_{a.name}": 0.7,
+            f"q_hat_{a.name}": 0.5,
+            f"V_hat_{a.name}": 0.9,
+            f"ridge_{a.name}": 0.4,
+        }
+    definitions.append(
+        Definition(symbol, sp.Add(*components) + loss, "objective per dimension at the saddle point")
+    )
     steps.append(
         Step("penalties (objective)", sp.Add(*components) + loss, sp.Add(*closed) + loss, (symbol.name,),
              "a quadratic objective has a linear minimizer; Wick's theorem",
@@ -403,7 +429,8 @@ def _rows(observables: dict[str, sp.Expr]) -> tuple[Quantity, ...]:
             Quantity(GAUSS_V, "h", "its value field over sqrt(q_v)")]  # fmt: skip
     rows += [Quantity(s, f"S_{i}", "sum of a statistic over tokens") for i, s in enumerate(STATISTICS)]
     rows += [
-        Quantity(s, rf"\mathsf{{E}}_{{\mathrm{{{n.replace('_', '-')}}}}}", "average") for n, s in MEANS.items()
+        Quantity(s, rf"\mathsf{{E}}_{{\mathrm{{{n.replace('_', '-')}}}}}", "average")
+        for n, s in MEANS.items()
     ]
     used = set().union({KEY.V}, *[e.free_symbols for e in observables.values()])
     return tuple(r for r in rows if r.symbol in used)

@@ -1,0 +1,314 @@
+"""Attention trained by regularized empirical risk minimization, at finite sample ratio N/D = alpha.
+
+Replica-symmetric equations of arXiv 2509.21936, derived in :mod:`theorykit.derivations.single_location.erm`,
+averages by randomized quasi-Monte Carlo: the errors are standard errors over independent scramblings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from theorykit.errors import ConvergenceError, require_integer, require_real
+from theorykit.numerics.acceleration import Acceleration
+from theorykit.numerics.sampling import SOBOL_DIMENSIONS, spread
+from theorykit.results import Estimate, Solution, Status
+from theorykit.single_location.activations import Activation, Linear
+from theorykit.single_location.erm_exact import has_fixed_weights, solve_fixed_weights
+from theorykit.single_location.erm_iteration import OVERLAPS, Regularized, State, solve_sample
+from theorykit.single_location.erm_sample import Sample, draw_samples
+from theorykit.single_location.moments import KeyMoments
+from theorykit.single_location.population import _require_activation, _require_task
+from theorykit.single_location.programs import propagate, risk_program
+from theorykit.single_location.tasks import Spiked, Task
+
+__all__ = ["STARTS", "erm"]
+
+#: Longest sequence of activations that are not linear.
+LONGEST_NONLINEAR = 8
+STARTS = ("informed", "uninformed")
+_TOLERANCE = 1e-5
+_ACCEPTED = 3e-3  # residual that is put down to jumps of the minimizers
+_JUMPY = 1e-3  # share of V_hat_k due to jumps from which on they limit the accuracy
+_LARGEST = (0.3, 1.0, 1.0, 0.3, 1.0, 1.0)  # of a step in m, log(q - m^2), log V
+_ROUGH = Acceleration(tolerance=1e-3, max_steps=150, largest=_LARGEST)
+_WITH_JUMPS = Acceleration(tolerance=1e-4, max_steps=40, largest=_LARGEST)
+_POLISH = Acceleration(tolerance=_TOLERANCE, max_steps=150, largest=_LARGEST)
+
+
+def erm(
+    task: Task,
+    activation: Activation,
+    alpha: float,
+    ridge_k: float,
+    ridge_v: float,
+    start: str | Mapping[str, float] = "informed",
+    nodes: int = 2**13,
+    scramblings: int = 4,
+    seed: int = 0,
+) -> Solution:
+    r"""Attention that minimizes :math:`\sum_i\frac12(y_i-f(X_i))^2+\frac{\lambda_k}2|k|^2+\frac{\lambda_v}2|v|^2`.
+
+    Parameters
+    ----------
+    task : Spiked or Max
+    activation : Activation
+        Any; at most 8 tokens unless it is ``Linear()``.
+    alpha : float
+        Samples per dimension, N/D > 0.
+    ridge_k, ridge_v : float
+        Penalties, positive; ``ridge_k`` may be infinite: the key is 0 and attention uniform.
+    start : "informed", "uninformed" or mapping
+        Where the iteration starts: near the hidden directions, near none, or at order parameters ``m_k``, ``q_k``,
+        ``V_k``, ``m_v``, ``q_v``, ``V_v``. Different starts may find different minima.
+    nodes, scramblings : int
+        Quasi-Monte Carlo points of one scrambling (a power of 2), and number of independent scramblings.
+    seed : int
+        Of the scramblings.
+
+    Returns
+    -------
+    Solution
+        ``m_k q_k V_k m_v q_v V_v``, ``test_risk`` (E(y - f)^2, noise included), ``train_loss`` (with the factor
+        1/2, per sample), ``objective`` (per dimension), all with standard errors; ``rs_stable`` (bool),
+        ``spectral_radius`` of replica symmetry, ``jump_share``: part of V_hat_k that is due to jumps of the
+        minimizer. Status ``noise_floor`` where such jumps limit the accuracy.
+
+    Raises
+    ------
+    ConvergenceError
+        The iteration does not converge; ``last`` holds the order parameters.
+
+    Notes
+    -----
+    Exact for convex problems; for the others replica symmetry is an assumption, see ``rs_stable``. With fixed weights
+    (one token under normalized attention, ``ridge_k=inf``) the result is that of ridge regression, exact.
+
+    Examples
+    --------
+    >>> from theorykit import single_location as slr
+    >>> found = erm(slr.Spiked(nu=4, length=1, noise=0.5), slr.Softmax(), alpha=2, ridge_k=1, ridge_v=0.3)
+    >>> round(found.test_risk, 12)
+    0.426470588235
+    """
+    fit = _checked(task, activation, alpha, ridge_k, ridge_v)
+    first = _start_point(task, activation, start)
+    exponent = _exponent(nodes)
+    count = require_integer("scramblings", scramblings, low=2)
+    seed = require_integer("seed", seed, low=0)
+    name = start if isinstance(start, str) else "given"
+    if has_fixed_weights(task, activation, fit.ridge_k):
+        return solve_fixed_weights(task, activation, fit, name)
+    _require_length(task, activation)
+    samples = draw_samples(task, activation, exponent, count, seed)
+    rough = draw_samples(task, activation, min(exponent, 10), 1, seed + 1)[0]
+    return _solve(samples, rough, fit, _with_value(rough, first, fit), name)
+
+
+def _with_value(rough: Sample, first: dict[str, float], fit: Regularized) -> dict[str, float]:
+    """A start without overlaps of the value: near the best one for its key, stiffer the more samples there are."""
+    if "m_v" in first:
+        return first
+    weights = rough.attention({**first, "m_v": 0.0, "q_v": 1.0, "V_k": 1.0, "V_v": 1.0})
+    m_v = 0.9 * weights["hidden"] / weights["squares"]
+    V = 1.0 / (2.0 + 0.5 * fit.alpha)
+    return {**first, "V_k": V, "m_v": m_v, "q_v": 1.3 * m_v**2 + 0.01, "V_v": V}
+
+
+def _solve(
+    samples: Sequence[Sample], rough: Sample, fit: Regularized, first: Mapping[str, float], name: str
+) -> Solution:
+    """A rough solution on few nodes, from there the fixed point of every sample, and their spread."""
+    near, _ = solve_sample(rough, fit, first, _ROUGH)
+    begin = near.overlaps if near.outcome is not None and near.outcome.residual < 0.1 else dict(first)
+
+    found = _each(samples, fit, [begin] * len(samples), _POLISH)
+    share = float(np.mean([o["jump_share"] for _, o in found]))
+    jumps = share > _JUMPY
+    if jumps:
+        starts = [state.overlaps for state, _ in found]
+        found = _each(samples, fit, starts, _WITH_JUMPS, by_parts=True)
+    residual = max(_residual(state) for state, _ in found)
+    if residual > (_ACCEPTED if jumps else 10 * _TOLERANCE):
+        state = max(found, key=lambda f: _residual(f[0]))[0]
+        raise ConvergenceError.not_reached(
+            "fixed point of the replica equations", residual=residual, tolerance=_TOLERANCE,
+            steps=_steps(state), start=name, last=state.overlaps,
+            advice="try another start, larger penalties or more nodes",
+        )  # fmt: skip
+    return _solution(samples, found, fit, name, residual, share)
+
+
+def _each(
+    samples: Sequence[Sample],
+    fit: Regularized,
+    starts: Sequence[Mapping[str, float]],
+    options: Acceleration,
+    by_parts: bool = False,
+) -> list[tuple[State, dict[str, float]]]:
+    """Every sample on its own."""
+
+    def one(sample: Sample, start: Mapping[str, float]) -> tuple[State, dict[str, float]]:
+        return solve_sample(sample, fit, start, options, by_parts)
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(one, samples, starts))
+
+
+def _residual(state: State) -> float:
+    return state.outcome.residual if state.outcome is not None else math.inf
+
+
+def _steps(state: State) -> int:
+    return state.outcome.steps if state.outcome is not None else 0
+
+
+def _solution(
+    samples: Sequence[Sample],
+    found: Sequence[tuple[State, dict[str, float]]],
+    fit: Regularized,
+    name: str,
+    residual: float,
+    share: float,
+) -> Solution:
+    columns: dict[str, list[float]] = {n: [s.overlaps[n] for s, _ in found] for n in OVERLAPS}
+    columns["test_risk"] = _test_risks(samples, [s.overlaps for s, _ in found])
+    for key in ("train_loss", "objective"):
+        columns[key] = [o[key] for _, o in found]
+    jumps = share > _JUMPY
+    values: dict[str, Any] = {}
+    for key, column in columns.items():
+        mean, error = spread(np.array(column))
+        # a residual moves the solution by more than itself where the map contracts slowly
+        values[key] = Estimate(mean, error + 3.0 * residual * abs(mean), "standard error")
+    radius = float(np.mean([o["spectral_radius"] for _, o in found]))
+    values |= {"rs_stable": radius < 1.0, "spectral_radius": radius, "jump_share": share}
+    floor = jumps or residual > 10 * _TOLERANCE
+    status = Status.NOISE_FLOOR if floor else Status.CONVERGED
+    messages = []
+    if floor:
+        messages.append(f"jumps of the minimizer make up {share:.2g} of V_hat_k")
+    if radius >= 1.0:
+        messages.append("replica symmetry is unstable: theory and training may differ by some percent")
+    steps = max(_steps(state) for state, _ in found)
+    return Solution(values, status, residual, steps, name, messages=tuple(messages))
+
+
+def _test_risks(samples: Sequence[Sample], overlaps: Sequence[Mapping[str, float]]) -> list[float]:
+    """Population risk at the order parameters of each sample: by quadrature where that is quick, else sampled."""
+    task, activation = samples[0].task, samples[0].activation
+    if isinstance(task, Spiked) or activation.kind == "elementwise":
+        moments = KeyMoments(task, activation, False)
+        return [
+            float(moments.risk_at(o["m_k"], o["q_k"], o["m_v"], o["q_v"], task.noise)["risk"])
+            for o in overlaps
+        ]
+    compiled = risk_program(activation)
+    found = []
+    for sample, o in zip(samples, overlaps, strict=True):
+        mean = sample.attention(o)
+        inputs = {
+            "miss": 1.0 - mean["hidden"],
+            "miss_square": 1.0 - 2.0 * mean["hidden"] + mean["hidden_square"],
+            "leak": mean["squares"] - mean["hidden_square"],
+            "m_v": o["m_v"],
+            "q_v": o["q_v"],
+            "noise": task.noise,
+        }
+        found.append(float(propagate(compiled, inputs, ("risk",))["risk"]))
+    return found
+
+
+# --------------------------------------------------------------------------- arguments
+
+
+def _checked(task: Task, activation: Activation, alpha: Any, ridge_k: Any, ridge_v: Any) -> Regularized:
+    _require_task(task)
+    _require_activation(activation)
+    return Regularized(
+        require_real("alpha", alpha, low=0, low_open=True),
+        require_real("ridge_k", ridge_k, low=0, low_open=True, allow_inf=True),
+        require_real("ridge_v", ridge_v, low=0, low_open=True),
+    )
+
+
+def _require_length(task: Task, activation: Activation) -> None:
+    longest = task.lengths[-1][0]
+    most = LONGEST_NONLINEAR if not isinstance(activation, Linear) else (SOBOL_DIMENSIONS - 2) // 3
+    if longest > most:
+        raise ValueError(f"length must be at most {most} for {activation.label} in erm, got {longest}")
+
+
+def _exponent(nodes: Any) -> int:
+    count = require_integer("nodes", nodes, low=2)
+    if count & (count - 1) or not 2**8 <= count <= 2**20:
+        raise ValueError(f"nodes must be a power of 2 in [256, 1048576], got {count}")
+    return count.bit_length() - 1
+
+
+def _start_point(task: Task, activation: Activation, start: Any) -> dict[str, float]:
+    """Order parameters at which the iteration starts."""
+    if isinstance(start, Mapping):
+        if set(start) != set(OVERLAPS):
+            raise ValueError(f"start must give {', '.join(OVERLAPS)}, got {', '.join(map(str, start))}")
+        given = {
+            n: require_real(f"start[{n!r}]", start[n], low=None if n.startswith("m") else 0) for n in OVERLAPS
+        }
+        for a in "kv":
+            if given[f"q_{a}"] <= given[f"m_{a}"] ** 2 or given[f"V_{a}"] == 0:
+                raise ValueError(f"start must have q_{a} > m_{a}**2 and V_{a} > 0, got {dict(start)}")
+        return given
+    if start == "uninformed":
+        return {"m_k": 0.05, "q_k": 0.1, "V_k": 0.5, "m_v": 0.1, "q_v": 0.1, "V_v": 0.5}
+    if start != "informed":
+        raise ValueError(
+            f"start must be 'informed', 'uninformed' or a mapping of order parameters, got {start!r}"
+        )
+    scale = math.sqrt(task.nu) if isinstance(task, Spiked) else task.nu
+    m_k = 0.9 * min(scale, 1.5) if activation.kind == "normalized" else 0.5 * min(scale, 1.0)
+    return {"m_k": m_k, "q_k": 1.2 * m_k**2 + 0.1}
+
+
+def _batch(
+    points: Sequence[tuple[tuple[Any, ...], dict[str, Any]]], on_done: Callable[[], None] = lambda: None
+) -> list[Any]:
+    """Many problems, those that differ in alpha only one after the other, each from the solution before."""
+    import inspect
+
+    signature = inspect.signature(erm)
+    calls = [dict(signature.bind(*args, **kwargs).arguments) for args, kwargs in points]
+    order = sorted(range(len(calls)), key=lambda i: (_family(calls[i]), -float(calls[i]["alpha"]), i))
+    results: list[Any] = [None] * len(calls)
+    family, last = None, None
+    for index in order:
+        call = calls[index]
+        warm = dict(call)
+        if family == _family(call) and last is not None and isinstance(call.get("start", "informed"), str):
+            warm["start"] = last
+        try:
+            results[index] = erm(**warm)
+        except ConvergenceError as error:
+            results[index] = error
+        family, last = _family(call), _as_start(results[index])
+        on_done()
+    return results
+
+
+def _family(call: Mapping[str, Any]) -> str:
+    return repr(sorted((k, repr(v)) for k, v in call.items() if k != "alpha"))
+
+
+def _as_start(result: Any) -> dict[str, float] | None:
+    """Order parameters of a solution to start from; None where there is none."""
+    if not isinstance(result, Solution):
+        return None
+    found = {n: float(result.values[n]) for n in OVERLAPS}
+    legal = all(found[f"q_{a}"] > found[f"m_{a}"] ** 2 and found[f"V_{a}"] > 0 for a in "kv")
+    return found if legal else None
+
+
+erm.batch = _batch  # type: ignore[attr-defined]
