@@ -149,6 +149,7 @@ class Sample:
         out = np.empty((chunks, outputs))
         run: Any = getattr(self.program._module, name)
         arguments: Any = (parameters, *fields, out)
+        pool: Any
         pool, count = _threads()
         edges = np.linspace(0, chunks, min(4 * count, chunks) + 1).astype(int)
         jobs = [pool.submit(run, *arguments, int(a), int(b)) for a, b in pairwise(edges)]
