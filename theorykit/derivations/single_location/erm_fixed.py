@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sympy as sp
 
+from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import wick
 from theorykit.derivations.laplace import factorize_tokens
 from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity, verified
 from theorykit.derivations.nodes import Expectation, TokenExpectation
 from theorykit.derivations.replica import ALPHA, over_tokens
-from theorykit.derivations.single_location.chain import Chain
 from theorykit.derivations.single_location.erm import VALUE
 from theorykit.derivations.single_location.symbols import DELTA, LENGTH, PAPER, XI
 
