@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from theorykit.codegen.body import Body
-from theorykit.codegen.emit import _primitive_sources
+from theorykit.codegen.emit import join_module, primitive_sources
 from theorykit.codegen.rewrite import stabilize
 from theorykit.numerics.proximal import CHUNK, TEMPLATE
 
@@ -98,9 +98,7 @@ def emit_proximal(record: Equations, header: str) -> str:
         "stages": [],
     }
     parts = [
-        repr(header), "import math\n\nimport numpy as np\nfrom numba import njit", "\n".join(constants),
-        *_primitive_sources(emitter.used), *emitter.functions, TEMPLATE.strip(), f"LAYOUT = {layout!r}",
+        "\n".join(constants), *primitive_sources(emitter.used), *emitter.functions, TEMPLATE.strip(),
+        f"LAYOUT = {layout!r}",
     ]  # fmt: skip
-    text = "\n\n\n".join(parts) + "\n"
-    compile(text, "<generated>", "exec")
-    return text
+    return join_module(header, parts)
