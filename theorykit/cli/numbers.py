@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from theorykit.cli import attention, inputs, output
+from theorykit.cli import attention, inputs, output, trained
 from theorykit.cli.failures import NOT_CONVERGED
 
 __all__ = ["curve", "register", "risk"]
@@ -150,6 +150,9 @@ def curve(
     nu: Annotated[
         str | None, typer.Option("--nu", help="Signal strengths: start:stop:count, or a comma list.")
     ] = None,
+    alpha: trained.AlphaOption = None,
+    ridge_k: trained.RidgeKOption = 0.3,
+    ridge_v: trained.RidgeVOption = 0.3,
     length: Annotated[
         str, typer.Option("--length", help="Numbers of tokens: comma list, or one distribution 1:0.5,2:0.5.")
     ] = "3",
@@ -222,10 +225,27 @@ def curve(
     else:
         if nu is None:
             raise ValueError("single-location needs --nu")
+        if alpha is not None:
+            data = trained.make_curve(
+                task, nu, length, noise, alpha, ridge_k, ridge_v, activation, formula, kernel, excess
+            )
+            _write(data, out, plot, "alpha", "risk", log, f"{task} task")
+            _finish(data, json, out, plot)
+            return
         grids = {"nu": inputs.real_grid("--nu", nu), "length": inputs.length_grid("--length", length)}
         data = _compare(task, grids, noise, _estimators(activation, formula, kernel), excess, workers)
         _write(data, out, plot, "nu", "risk", log, f"{task} task")
         _print_curve(data, json)
+    _close(data, out, plot)
+
+
+def _finish(data: Any, json: bool, out: Path | None, plot: Path | None) -> None:
+    _print_curve(data, json)
+    _close(data, out, plot)
+
+
+def _close(data: Any, out: Path | None, plot: Path | None) -> None:
+    """Say what was written; a failed point is the exit code."""
     for path in (out, plot):
         if path is not None:
             typer.echo(f"wrote {path}", err=True)

@@ -20,12 +20,12 @@ from theorykit.numerics.proximal import CHUNK, TEMPLATE
 if TYPE_CHECKING:
     from theorykit.derivations.ledger import Equations
 
-__all__ = ["emit_proximal"]
+__all__ = ["ScalarFunctions", "emit_proximal"]
 
 _PLAIN = '@njit(nogil=True, error_model="numpy")'
 
 
-class _Emitter:
+class ScalarFunctions:
     """Scalar functions of one module and the primitives they use."""
 
     def __init__(self, parameters: tuple[sp.Symbol, ...]) -> None:
@@ -65,7 +65,7 @@ def emit_proximal(record: Equations, header: str) -> str:
     parameters = tuple(
         symbol[n] for n in ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v", "noise", "shift") if n in symbol
     )
-    emitter = _Emitter(parameters)
+    emitter = ScalarFunctions(parameters)
     token = {chi: "x", omega: "w"}
     state = {s: f"S[{j}]" for j, s in enumerate(sums)} | {label: "y"}
     count = len(sums)

@@ -31,7 +31,9 @@ _LAZY = {
     "attention_moments": "theorykit.single_location.population",
     "bayes_risk": "theorykit.single_location.population",
     "best_elementwise_risk": "theorykit.single_location.population",
-    "erm": "theorykit.single_location.erm",
+    "erm": "theorykit.single_location.replica_solution",
+    "optimal_ridge": "theorykit.single_location.ridge_search",
+    "train": "theorykit.single_location.training",
     "optimal_risk": "theorykit.single_location.population",
     "risk": "theorykit.single_location.population",
     "THEORY": "theorykit.single_location.theory",
@@ -51,8 +53,10 @@ __all__ = [
     "bayes_risk",
     "best_elementwise_risk",
     "erm",
+    "optimal_ridge",
     "optimal_risk",
     "risk",
+    "train",
 ]
 
 
