@@ -13,11 +13,13 @@ __all__ = ["AlphaOption", "RidgeKOption", "RidgeVOption", "make_curve"]
 AlphaOption = Annotated[
     str | None,
     typer.Option(
-        "--alpha", help="Train at these sample ratios N/D: start:stop:count, or a comma list; needs one --nu,
-        one --length."
+        "--alpha",
+        help="Train at these sample ratios N/D: start:stop:count, or a comma list; one --nu, one --length.",
     ),
 ]
-RidgeKOption = Annotated[float, typer.Option("--ridge-k", help="With --alpha: penalty on the key; inf is legal.")]
+RidgeKOption = Annotated[
+    float, typer.Option("--ridge-k", help="With --alpha: penalty on the key; inf is legal.")
+]
 RidgeVOption = Annotated[float, typer.Option("--ridge-v", help="With --alpha: penalty on the value.")]
 _NOT_TRAINED = "bayes,softmax,linear"  # the default of curves of minimal risks
 
