@@ -267,7 +267,14 @@ def layout_of(plan: Plan, home: dict[sp.Symbol, tuple[int, int]]) -> dict:
                 "reduced": s.reduced.name if s.reduced is not None else None,
                 "outputs": len(s.outputs),
                 "inputs": _inputs(s, home),
+                "parameters": _used_parameters(s, plan),
             }
             for s in plan.stages
         ],
     }
+
+
+def _used_parameters(stage: Stage, plan: Plan) -> list[int]:
+    """Positions of the parameters that a stage uses itself: with others, its tables stay what they are."""
+    used = set().union(*[o.integrand.free_symbols for o in stage.outputs])
+    return [i for i, parameter in enumerate(plan.parameters) if parameter in used]

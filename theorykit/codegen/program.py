@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from theorykit.numerics.grids import Grid, Interval
-    from theorykit.numerics.quadrature import Options
+    from theorykit.numerics.quadrature import Known, Options, Result
 
 __all__ = ["Program", "share_out", "single_threaded"]
 
 # rows of a table are independent: above this many integrand values they are shared out over threads
 _WORTH_THREADS = 2_000_000
+_COARSE = 1e-6  # accuracy from which panels four times as wide as for full accuracy are worth a try
 _inside_worker: ContextVar[bool] = ContextVar("inside_worker", default=False)
 
 
@@ -73,6 +75,7 @@ class Program:
         self.key = key
         self.layout: Mapping[str, Any] = module.LAYOUT
         self._module = module
+        self._last = threading.local()
         self._stages = [getattr(module, s["function"]) for s in self.layout["stages"]]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -153,7 +156,9 @@ class Program:
         """
         from theorykit.numerics.quadrature import integrate
 
-        result = integrate(self, self.vector(values), options, intervals)
+        return self._named(integrate(self, self.vector(values), options, intervals))
+
+    def _named(self, result: Result) -> dict[str, Estimate]:
         return {
             name: Estimate(float(v), float(e))
             for name, v, e in zip(self.layout["observables"], result.values, result.errors, strict=True)
@@ -179,17 +184,42 @@ class Program:
             for k, name in enumerate(self.layout["observables"])
         }
 
+    def located(self, values: Mapping[str, float], rtol: float) -> dict[str, Interval]:
+        """Intervals that hold the integrals, with a resolution to start from on the way to an accuracy."""
+        from theorykit.numerics.quadrature import coarser, locate
+
+        return coarser(locate(self, self.vector(values)), 4.0 if rtol > _COARSE else 2.0)
+
+    def measured(
+        self,
+        values: Mapping[str, float],
+        rtol: float,
+        start: Mapping[str, Interval] | None = None,
+        known: Known | None = None,
+    ) -> tuple[dict[str, Interval], dict[str, Estimate]]:
+        """Grids that are good to a relative accuracy at these parameters, for ``quick`` near them, and values there.
+
+        ``known`` collects evaluations that other parameters may share tables with.
+        """
+        from theorykit.numerics.quadrature import Options, integrate
+
+        start = self.located(values, rtol) if start is None else start
+        result = integrate(self, self.vector(values), Options(rtol=rtol), start, known)
+        return dict(result.intervals), self._named(result)
+
     def grids_for(self, values: Mapping[str, float], rtol: float) -> dict[str, Interval]:
         """Grids that are good to a relative accuracy at these parameters: for ``quick`` near them."""
-        from theorykit.numerics.quadrature import Options, coarser, integrate, locate
-
-        parameters = self.vector(values)
-        start = coarser(locate(self, parameters), 2.0)
-        return dict(integrate(self, parameters, Options(rtol=rtol), start).intervals)
+        return self.measured(values, rtol)[0]
 
     def quick(self, values: Mapping[str, float], intervals: Mapping[str, Interval]) -> dict[str, float]:
-        """Observables on fixed grids, without error estimate: for the inner loop of a minimization."""
-        from theorykit.numerics.quadrature import evaluate_on
+        """Observables on fixed grids, without error estimate: for the inner loop of a minimization.
 
-        result, _, _ = evaluate_on(self, self.vector(values), intervals)
+        Tables of the last call in this thread are used again where grids and parameters are the same.
+        """
+        from theorykit.numerics.quadrature import quick_on
+
+        last = getattr(self._last, "entry", None)
+        base = last[1] if last is not None and last[0] == intervals else None
+        result, evaluation = quick_on(self, self.vector(values), intervals, base)
+        self._last.entry = (dict(intervals), evaluation)
         return dict(zip(self.layout["observables"], map(float, result), strict=True))

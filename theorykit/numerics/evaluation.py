@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from theorykit.numerics.grids import (
 )
 from theorykit.numerics.smoothness import lattice_roughness, panel_roughness, tail_beyond
 
-__all__ = ["Evaluation", "Intervals", "QuadraturePlan", "make_grids", "parameter_text"]
+__all__ = ["Evaluation", "Intervals", "QuadraturePlan", "evaluation_on", "make_grids", "parameter_text"]
 
 Intervals = Mapping[str, Interval]
 
@@ -65,6 +65,20 @@ def make_grids(
     return grids
 
 
+def evaluation_on(
+    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, base: Evaluation | None = None
+) -> Evaluation:
+    """Tables on the grids of the intervals; of ``base``, made on the same intervals, what can be used is used."""
+    if base is None:
+        return Evaluation(plan, parameters, make_grids(plan, parameters, intervals))
+    kinked = {v["name"] for v in plan.layout["variables"] if v["breakpoints"]}
+    if kinked:  # grids that share panels with theirs move as well
+        kinked |= {v["outer"] for v in plan.layout["variables"] if v["name"] in kinked and v["outer"]}
+        kinked |= {v["name"] for v in plan.layout["variables"] if v["outer"] in kinked}
+    grids = make_grids(plan, parameters, intervals, base=base.grids, changed=frozenset(kinked))
+    return Evaluation(plan, parameters, grids, base)
+
+
 def _shared_breakpoints(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, tuple[float, ...]]:
     """A truncated variable and its outer one share their panels, hence their breakpoints."""
     own = {v["name"]: plan.breakpoints(v["name"], parameters) for v in plan.layout["variables"]}
@@ -80,32 +94,37 @@ def _shared_breakpoints(plan: QuadraturePlan, parameters: np.ndarray) -> dict[st
 class Evaluation:
     """Tables of all stages on given grids, and the integrals of the roots.
 
-    Tables that depend on none of the grids that differ from those of ``base`` are taken from it.
+    Tables that depend on none of the grids and parameters that differ from those of ``base`` are taken from it.
     """
 
     plan: QuadraturePlan
     parameters: np.ndarray
     grids: dict[str, Grid]
-    base: Evaluation | None = None
+    base: InitVar[Evaluation | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, base: Evaluation | None) -> None:
         self.tables: list[np.ndarray] = []
-        self.evaluations = 0
+        self.evaluations = 0  # integrand values that were computed
+        self.size = 0  # with those taken over
         reused: list[bool] = []
         for index, stage in enumerate(self.plan.layout["stages"]):
-            keep = self._is_unchanged(stage) and all(reused[i] for i in stage["inputs"])
+            keep = self._is_unchanged(stage, base) and all(reused[i] for i in stage["inputs"])
             reused.append(keep)
-            if keep and self.base is not None:
-                self.tables.append(self.base.tables[index])
+            self.size += self._size(stage)
+            if keep and base is not None:
+                self.tables.append(base.tables[index])
                 continue
             self.tables.append(self.plan.run(index, self.parameters, self.grids, self.tables))
             self.evaluations += self._size(stage)
 
-    def _is_unchanged(self, stage: Mapping) -> bool:
-        if self.base is None:
+    def _is_unchanged(self, stage: Mapping, base: Evaluation | None) -> bool:
+        if base is None:
+            return False
+        used = stage.get("parameters", range(self.parameters.size))
+        if any(self.parameters[i] != base.parameters[i] for i in used):
             return False
         loops = [*stage["dims"], *([stage["reduced"]] if stage["reduced"] else [])]
-        return all(self.grids[v] is self.base.grids[v] for v in loops)
+        return all(self.grids[v] is base.grids[v] for v in loops)
 
     def _size(self, stage: Mapping) -> int:
         """Integrand values of a stage; below the largest token they are shared by all outer nodes."""

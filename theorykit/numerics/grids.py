@@ -7,6 +7,7 @@ and with it the last bit of a result, is a function of its arguments only.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ __all__ = [
     "Interval",
     "gaussian_grid",
     "half_line_grid",
+    "hull",
     "legendre_coefficients",
     "legendre_rule",
     "truncated_grid",
@@ -44,6 +46,19 @@ class Interval:
         first = math.floor(self.low / self.step - self.shift)
         last = math.ceil(self.high / self.step - self.shift)
         return (np.arange(first, max(last, first + 1) + 1) + self.shift) * self.step
+
+
+def hull(choices: Sequence[Mapping[str, Interval]]) -> dict[str, Interval]:
+    """Intervals of the same variables that hold those of all choices, with the finest steps."""
+    return {
+        name: replace(
+            interval,
+            low=min(c[name].low for c in choices),
+            high=max(c[name].high for c in choices),
+            step=min(c[name].step for c in choices),
+        )
+        for name, interval in choices[0].items()
+    }
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from theorykit.errors import ConvergenceError
-from theorykit.numerics.evaluation import Evaluation, Intervals, QuadraturePlan, make_grids, parameter_text
+from theorykit.numerics.evaluation import (
+    Evaluation,
+    Intervals,
+    QuadraturePlan,
+    evaluation_on,
+    make_grids,
+    parameter_text,
+)
 from theorykit.numerics.grids import Interval
 from theorykit.numerics.location import locate, widened
 
-__all__ = ["Options", "QuadraturePlan", "Result", "coarser", "evaluate_on", "integrate", "locate"]
+__all__ = [
+    "Known",
+    "Options",
+    "QuadraturePlan",
+    "Result",
+    "coarser",
+    "evaluate_on",
+    "integrate",
+    "locate",
+    "quick_on",
+]
 
 
 @dataclass(frozen=True)
@@ -48,7 +65,11 @@ class Result:
 
 
 REFINEMENT = 1.5  # of one variable, to see what it changes
-GROWTH = 1.6  # of a variable that changes too much
+GROWTH = 1.6  # of a variable that changes too much, at most
+MARGIN = 1.15
+
+#: Evaluations by their intervals, whose tables may serve at other parameters.
+Known = dict[tuple, Evaluation]
 ROUNDING = 2e-15
 
 
@@ -61,17 +82,19 @@ def evaluate_on(
     return values, floor, evaluation.evaluations
 
 
+def quick_on(
+    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, base: Evaluation | None = None
+) -> tuple[np.ndarray, Evaluation]:
+    """Observables on the grids of the intervals, and the tables; those of ``base`` are used where they can be."""
+    evaluation = evaluation_on(plan, parameters, intervals, base)
+    _require_finite_tables(evaluation)
+    return plan.observables(parameters, evaluation.integrals()[0]), evaluation
+
+
 def _observe(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
     """Observables and how far rounding of the integrals moves them."""
     plan, parameters = evaluation.plan, evaluation.parameters
-    if not evaluation.is_finite():
-        raise ConvergenceError(
-            f"{plan.layout['name']}: the integrand is not finite at {parameter_text(plan, parameters)}",
-            last=parameters,
-            residual=float("inf"),
-            steps=0,
-            start="quadrature",
-        )
+    _require_finite_tables(evaluation)
     integrals, absolute = evaluation.integrals()
     values = plan.observables(parameters, integrals)
     # a number of size exp(-c) comes from exponents of size c, whose rounding is relative to c
@@ -86,6 +109,27 @@ def _observe(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
             moved[k] *= 1 + 2 * ROUNDING
             floor = floor + np.abs(plan.observables(moved, integrals) - values)
     return values, floor
+
+
+def _growth(change: np.ndarray, values: np.ndarray, target: np.ndarray) -> float:
+    """How much finer a variable must be whose error falls geometrically with its nodes, with some margin."""
+    size = np.maximum(np.abs(values), 1e-300)
+    digits = -np.log(np.clip(change / size, 1e-17, 1.0))
+    missing = np.log(np.maximum(change / np.maximum(target, 1e-300), 1.0))
+    factors = np.where(digits > 3.0, MARGIN + missing / np.maximum(digits, 3.0), GROWTH)
+    return float(min(GROWTH, np.max(factors, where=change > target, initial=MARGIN)))
+
+
+def _require_finite_tables(evaluation: Evaluation) -> None:
+    if not evaluation.is_finite():
+        plan, parameters = evaluation.plan, evaluation.parameters
+        raise ConvergenceError(
+            f"{plan.layout['name']}: the integrand is not finite at {parameter_text(plan, parameters)}",
+            last=parameters,
+            residual=float("inf"),
+            steps=0,
+            start="quadrature",
+        )
 
 
 def _exponent(values: np.ndarray) -> np.ndarray:
@@ -112,8 +156,12 @@ def integrate(
     parameters: np.ndarray,
     options: Options | None = None,
     intervals: Intervals | None = None,
+    known: Known | None = None,
 ) -> Result:
     """All observables of a plan at one parameter point, each with an error estimate.
+
+    ``known`` holds evaluations at other parameters, whose tables are used where they are the same; those made here
+    are added to it.
 
     Raises
     ------
@@ -124,11 +172,12 @@ def integrate(
     current = dict(locate(plan, parameters) if intervals is None else intervals)
     names = [v["name"] for v in plan.layout["variables"] if v["outer"] is None]
     total = 0
+    grown: set[str] = set()
     for _ in range(options.max_rounds):
-        base = Evaluation(plan, parameters, make_grids(plan, parameters, current))
+        base = _evaluated(plan, parameters, current, known)
         values, floor = _observe(base)
         _require_finite(plan, parameters, values)
-        changes, rough, count = _compare(base, current, names, values)
+        changes, rough, count = _compare(base, current, names, values, known)
         total += base.evaluations + count
         errors = sum(changes.values()) + sum(rough.values()) + floor
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
@@ -136,7 +185,9 @@ def integrate(
         slow = _above(changes, target) or _above(rough, target)
         if slow and not _is_large(base, GROWTH ** len(slow), options):
             for name in slow:
-                current = _refined(plan, current, name, GROWTH)
+                grow = GROWTH if name in grown else _growth(changes[name], values, target / len(changes))
+                current = _refined(plan, current, name, grow)
+            grown |= set(slow)
             continue
         wider = _widened(base, current)
         if wider is None:
@@ -149,13 +200,33 @@ def integrate(
     return _checked(plan, parameters, values, errors, current, total, options)
 
 
+def _evaluated(
+    plan: QuadraturePlan,
+    parameters: np.ndarray,
+    intervals: Intervals,
+    known: Known | None,
+    base: tuple[Evaluation, frozenset[str]] | None = None,
+) -> Evaluation:
+    """Tables on the grids of the intervals, with those known there, or of a base that differs in some variables."""
+    key = tuple(sorted(intervals.items()))
+    same = known.get(key) if known is not None else None
+    if same is not None or base is None:
+        found = evaluation_on(plan, parameters, intervals, same)
+    else:
+        grids = make_grids(plan, parameters, intervals, base=base[0].grids, changed=base[1])
+        found = Evaluation(plan, parameters, grids, base[0])
+    if known is not None:
+        known[key] = found
+    return found
+
+
 def _compare(
-    base: Evaluation, intervals: Intervals, names: list[str], values: np.ndarray
+    base: Evaluation, intervals: Intervals, names: list[str], values: np.ndarray, known: Known | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
     """Changes of the observables with finer grids of each variable, what roughness adds, integrand values."""
     changes, rough, count = {}, _moves(base, values, base.roughness(on_lattices=False)), 0
     for name in names:
-        finer, finer_rough, more = _with_finer(base, intervals, name)
+        finer, finer_rough, more = _with_finer(base, intervals, name, known)
         changes[name] = np.abs(finer - values)
         rough[name] = np.maximum(rough.get(name, 0.0), finer_rough)
         count += more
@@ -197,13 +268,15 @@ def _is_large(base: Evaluation, growth: float, options: Options) -> bool:
     longest = max(grid.nodes.size for grid in base.grids.values())
     largest = max(table.size for table in base.tables)
     return (
-        base.evaluations * growth > options.max_points
+        base.size * growth > options.max_points
         or longest * growth > options.max_nodes
         or largest * growth > options.max_table
     )
 
 
-def _with_finer(base: Evaluation, intervals: Intervals, name: str) -> tuple[np.ndarray, np.ndarray, int]:
+def _with_finer(
+    base: Evaluation, intervals: Intervals, name: str, known: Known | None
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Observables with one variable finer than in ``base``, their roughness, the integrand values it took.
 
     The lattice is moved as well: a kink close to an edge that both share would be seen by neither.
@@ -211,8 +284,7 @@ def _with_finer(base: Evaluation, intervals: Intervals, name: str) -> tuple[np.n
     plan, parameters = base.plan, base.parameters
     finer = _refined(plan, intervals, name, REFINEMENT, shift=0.25)
     changed = frozenset(n for n in finer if finer[n] != intervals[n])
-    grids = make_grids(plan, parameters, finer, base=base.grids, changed=changed)
-    evaluation = Evaluation(plan, parameters, grids, base)
+    evaluation = _evaluated(plan, parameters, finer, known, (base, changed))
     values, _ = _observe(evaluation)
     rough = _moves(evaluation, values, evaluation.roughness(on_lattices=False))
     return values, rough.get(name, np.zeros_like(values)), evaluation.evaluations

@@ -14,7 +14,7 @@ from theorykit.single_location.tasks import Task
 if TYPE_CHECKING:
     from theorykit.codegen.program import Program
     from theorykit.numerics.grids import Interval
-    from theorykit.numerics.quadrature import Options
+    from theorykit.numerics.quadrature import Known, Options
 
     Grids = Mapping[int, Mapping[str, Interval]]
 
@@ -23,6 +23,9 @@ __all__ = ["KeyMoments", "mix"]
 
 # squared weights below this are no weights: v = 0, of excess risk 1, is as good, and A/B would overflow
 _NO_WEIGHT = 1e-200
+_CANCELS = 0.05  # share of a residual in the sizes of its terms from which their rounding matters
+_NO_VALUE = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
+_NORMALIZED = ("miss", "miss_square", "leak")
 
 
 def mix(parts: list[tuple[float, Mapping[str, Estimate]]]) -> dict[str, Estimate]:
@@ -58,9 +61,13 @@ class KeyMoments:
         self.task, self.activation, self.aligned = task, activation, aligned
         self.is_normalized = activation.kind == "normalized"
         self.risk = risk_program(activation)
+        self._programs: dict[bool, Program] = {}
 
     def _program(self, with_value: bool) -> Program:
-        return moments_program(self.task, self.activation, self.aligned, with_value)
+        if with_value not in self._programs:
+            found = moments_program(self.task, self.activation, self.aligned, with_value)
+            self._programs[with_value] = found
+        return self._programs[with_value]
 
     def _point(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, float]:
         values = {"nu": self.task.nu, "L": float(length), "m_k": m_k, "q_k": q_k}
@@ -95,7 +102,7 @@ class KeyMoments:
         self, length: int, m_k: float, q_k: float, m_v: float | None, intervals: Mapping[str, Interval] | None
     ) -> dict[str, Estimate]:
         if length == 1 and self.is_normalized:
-            return {n: Estimate(0.0, 0.0) for n in ("miss", "miss_square", "leak")}
+            return dict.fromkeys(_NORMALIZED, Estimate(0.0, 0.0))
         if self._is_silent(q_k):
             return {n: Estimate(float(n == "residual"), 0.0) for n in ("A", "power", "leak", "residual")}
         point = self._point(length, m_k, q_k, m_v)
@@ -103,68 +110,103 @@ class KeyMoments:
 
     def risk_at(self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float) -> dict[str, Estimate]:
         """ "excess" and "risk" at the overlaps."""
-        moments = self.at(m_k, q_k, None if self.is_normalized else m_v)
+        moments = self.at(m_k, q_k)
+        if not self.is_normalized:
+            moments = self._with_residual(moments, m_k, q_k, m_v, None)
         inputs = {**moments, "m_v": m_v, "q_v": q_v, "noise": noise}
         return propagate(self.risk, inputs, ("excess", "risk"))
 
+    def _with_residual(
+        self, moments: dict[str, Estimate], m_k: float, q_k: float, m_v: float, grids: Grids | None
+    ) -> dict[str, Estimate]:
+        """Moments with E(1 - m_v sigma)^2: from the others, or an average of its own where that would cancel."""
+        inputs = {**moments, **_NO_VALUE, "m_v": m_v, "residual": 0.0}
+        plain = propagate(self.risk, inputs, ("plain_residual",))["plain_residual"]
+        if plain > _CANCELS * (1 + m_v * m_v * float(moments["power"])):
+            return {**moments, "residual": plain}
+        return self.at(m_k, q_k, m_v, grids)
+
     def best_value(self, m_k: float, q_k: float, grids: Grids | None = None) -> tuple[Estimate, Estimate]:
         """(m_v, excess risk) at the best v for this key. No weight at all: v is irrelevant, risk 1."""
-        moments = self.at(m_k, q_k, grids=grids)
-        if not self.is_normalized and not moments["power"] + moments["leak"] > _NO_WEIGHT:
+        return self.best_of(self.at(m_k, q_k, grids=grids), m_k, q_k, grids)
+
+    def best_of(
+        self, moments: dict[str, Estimate], m_k: float, q_k: float, grids: Grids | None = None
+    ) -> tuple[Estimate, Estimate]:
+        """(m_v, excess risk) at the best v, from the moments at this key."""
+        if self._is_weightless(moments):
             return Estimate(0.0, 0.0), Estimate(1.0, 0.0)
-        fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
-        if not self.is_normalized:
-            fixed["residual"] = 0.0
-        m_v = propagate(self.risk, {**moments, **fixed}, ("best_m_v",))["best_m_v"]
+        unused = {} if self.is_normalized else {"residual": 0.0}
+        m_v = propagate(self.risk, {**moments, **_NO_VALUE, **unused}, ("best_m_v",))["best_m_v"]
         # the risk at this v: an error of m_v counts to second order only
         value = float(m_v)
         if not self.is_normalized:
-            moments = self.at(m_k, q_k, value)
+            moments = self._with_residual(moments, m_k, q_k, value, grids)
         inputs = {**moments, "m_v": value, "q_v": value * value, "noise": 0.0}
         return m_v, propagate(self.risk, inputs, ("excess",))["excess"]
 
+    def _is_weightless(self, moments: Mapping[str, float]) -> bool:
+        return not self.is_normalized and not moments["power"] + moments["leak"] > _NO_WEIGHT
+
     # ---------------------------------------------------------------- for searches: fast, without errors
 
-    def grids(self, m_k: float, q_k: float, rtol: float) -> dict[int, dict[str, Interval]]:
-        """Grids of each length that are good to ``rtol`` at these overlaps (of a unit key, without weights)."""
+    def grids(self, m_k: float, q_k: float, rtol: float, start: Grids | None = None) -> Grids:
+        """Grids that are good to ``rtol`` at these overlaps (of a unit key, without weights)."""
         if self._is_silent(q_k):
             m_k, q_k = 1.0, 1.0
+        return self.measured(m_k, q_k, rtol, start)[0]
+
+    def measured(
+        self, m_k: float, q_k: float, rtol: float, start: Grids | None = None
+    ) -> tuple[Grids, dict[str, Estimate]]:
+        """Grids that are good to ``rtol`` at these overlaps, the same ones for all lengths, and the moments.
+
+        Lengths share the tables that do not depend on them. ``start`` are grids that hold the integrals.
+        """
+        from theorykit.numerics.grids import hull
+
         compiled = self._program(False)
-        return {
-            length: compiled.grids_for(self._point(length, m_k, q_k, None), rtol)
-            for length, _ in self.task.lengths
-            if not (length == 1 and self.is_normalized)
-        }
+        lengths = [n for n, _ in self.task.lengths if not (n == 1 and self.is_normalized)]
+        if not lengths:
+            return {}, self.at(m_k, q_k)
+        points = {n: self._point(n, m_k, q_k, None) for n in lengths}
+        shared = hull([start[n] if start else compiled.located(points[n], rtol) for n in lengths])
+        known: Known | None = {} if len(lengths) > 1 else None
+        found: dict[int, dict[str, Estimate]] = {}
+        for n in lengths:
+            shared, found[n] = compiled.measured(points[n], rtol, shared, known)
+        none = dict.fromkeys(_NORMALIZED, Estimate(0.0, 0.0))
+        moments = mix([(p, found.get(n, none)) for n, p in self.task.lengths])
+        return dict.fromkeys(lengths, shared), moments
 
-    def quick_excess(self, m_k: float, q_k: float, grids: Grids) -> float:
-        """Excess risk at the best v, on given grids."""
-        return self._quick(m_k, q_k, grids)[1]
-
-    def quick_value(self, m_k: float, q_k: float, grids: Grids) -> float:
-        """The best m_v, on given grids."""
-        return self._quick(m_k, q_k, grids)[0]
-
-    def _quick(self, m_k: float, q_k: float, grids: Grids) -> tuple[float, float]:
+    def quick(self, m_k: float, q_k: float, grids: Grids) -> dict[str, float]:
+        """Moments on given grids."""
         total: dict[str, float] = {}
         for length, p in self.task.lengths:
             if length in grids:
                 found = self._program(False).quick(self._point(length, m_k, q_k, None), grids[length])
             else:
-                found = dict.fromkeys(("miss", "miss_square", "leak"), 0.0)
+                found = dict.fromkeys(_NORMALIZED, 0.0)
             for name, value in found.items():
                 total[name] = total.get(name, 0.0) + p * value
-        return self._best_of(total)
+        return total
 
-    def _best_of(self, moments: dict[str, float]) -> tuple[float, float]:
-        """(best m_v, excess risk there) from moments without errors."""
-        fixed = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
-        if not self.is_normalized:
-            if not moments["power"] + moments["leak"] > _NO_WEIGHT:
-                return 0.0, 1.0
-            fixed["residual"] = 0.0
-        m_v = float(propagate(self.risk, {**moments, **fixed}, ("best_m_v",))["best_m_v"])
-        fixed |= {"m_v": m_v, "q_v": m_v * m_v}
-        if not self.is_normalized:
-            # E(1 - m_v sigma)^2 from the moments: exact enough to find the minimum, not to report it
-            fixed["residual"] = 1 - 2 * m_v * moments["A"] + m_v * m_v * moments["power"]
-        return m_v, float(propagate(self.risk, {**moments, **fixed}, ("excess",))["excess"])
+    def quick_excess(self, m_k: float, q_k: float, grids: Grids) -> float:
+        """Excess risk at the best v, on given grids."""
+        return self.quick_best(m_k, q_k, grids)[1]
+
+    def quick_best(self, m_k: float, q_k: float, grids: Grids) -> tuple[float, float]:
+        """(best m_v, excess risk there) on given grids."""
+        return self._best_value(self.quick(m_k, q_k, grids))
+
+    def _best_value(self, moments: dict[str, float]) -> tuple[float, float]:
+        if self.is_normalized:
+            m_v = float(propagate(self.risk, {**moments, **_NO_VALUE}, ("best_m_v",))["best_m_v"])
+            # of all forms, this one has the least rounding where the weights are all but uniform
+            inputs = {**moments, "m_v": m_v, "q_v": m_v * m_v, "noise": 0.0}
+            return m_v, float(propagate(self.risk, inputs, ("excess",))["excess"])
+        if self._is_weightless(moments):
+            return 0.0, 1.0
+        wanted = ("best_m_v", "best_excess")
+        found = propagate(self.risk, {**moments, **_NO_VALUE, "residual": 0.0}, wanted)
+        return float(found["best_m_v"]), float(found["best_excess"])

@@ -13,29 +13,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from theorykit.errors import ConvergenceError
-from theorykit.results import Estimate, Optimum, Status
+from theorykit.results import Estimate, Optimum
 from theorykit.single_location.activations import Activation, Erf, Linear, Softmax
-from theorykit.single_location.minimum import Vertex, extrapolated, quartic_vertex
+from theorykit.single_location.minimum import Vertex, quartic_vertex
 from theorykit.single_location.moments import KeyMoments
 from theorykit.single_location.programs import program, propagate, task_name
-from theorykit.single_location.scan import FLAT, scan, union
+from theorykit.single_location.scan import FLAT, scan
 from theorykit.single_location.tasks import Spiked, Task
 
 if TYPE_CHECKING:
     from theorykit.single_location.moments import Grids
 
-__all__ = ["NOISE", "Search", "find_optimum", "squared"]
+__all__ = ["NOISE", "SEARCH", "Search", "find_optimum", "squared"]
 
-_LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
-_SEARCH, _SMOOTH = 1e-4, 1e-12  # accuracy of the grids during the search, and of the final polynomial
+SEARCH, _SMOOTH, _FINAL = 1e-4, 1e-9, 1e-12  # accuracy of the grids of the search, the polynomial, the value
+_FINER = 1.3  # grids of the value, to start with, against those of the polynomial
+_SMALL_GAIN = 0.02  # below it, coarse grids do not tell one key from another
 _FINEST = 1e-14  # no grid is asked to be better
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the polynomial does the rest
 _POLISH = 3e-3  # relative step of the final polynomial
 _POLISH_ROUNDS = 8
 _STEEP = 1e-4  # largest curvature of the risk over one step of the polynomial, relative to its scale
 NOISE = 4e-15  # rounding of a risk, relative
-_ORTHOGONAL = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
-_GAIN = 1e-4  # relative gain from which an orthogonal part counts: coarse grids are good to about 1e-5
+_NEAR = 0.02  # relative move of the key up to which grids and the errors on them are those of the same place
 
 
 def find_optimum(task: Task, activation: Activation) -> Optimum:
@@ -83,12 +83,14 @@ def _hidden_field(task: Task) -> Estimate:
 
 @dataclass(frozen=True)
 class Polished:
-    """A minimum in m_k: where, on which grids, error of m_k, how far the risk may be above its minimum."""
+    """A minimum in m_k: where, on which grids, error of m_k, how far the risk may be above its minimum, and how fast
+    the best v moves there."""
 
     m_k: float
     grids: Grids
     key_error: float
     rise: float
+    value_slope: float
 
 
 @dataclass
@@ -98,6 +100,9 @@ class Search:
     task: Task
     activation: Activation
     evaluations: int = 0
+    gain: float = (
+        1.0  # what the best key gains over the risk 1 of no weights, as far as the accuracy depends on it
+    )
     blur_at_zero: float = 0.0  # of a minimum that the risks near 0 do not tell from 0
 
     @cached_property
@@ -115,58 +120,80 @@ class Search:
             return math.sqrt(self.task.nu)
         return self.task.nu if math.isfinite(self.task.nu) else 0.0
 
-    def run(self) -> Optimum:
-        found = scan(self)
-        if found.is_open:
-            return self._limit(found.best)
-        if found.best == 0:
-            return self.described(self._near_zero(found.high, found.risk, found.grids))
-        return self.described(self._between(found.low, found.high, found.grids))
+    @property
+    def shift(self) -> float | None:
+        return self.activation.shift if isinstance(self.activation, Erf) else None
 
-    def described(self, m_k: float) -> Optimum:
-        """The optimum near m_k, with its errors."""
+    def run(self) -> Optimum:
+        if isinstance(self.activation, Softmax) and task_name(self.task) == "max_infinite":
+            from theorykit.single_location.infinity import largest_token
+
+            return largest_token(self)
+        found = scan(self)
+        if self.activation.kind == "normalized":
+            self.gain = max(self._least_gain, min(1.0, 1 - found.risk))
+            if self.gain < _SMALL_GAIN:
+                found = scan(self)
+        if found.is_open:
+            from theorykit.single_location.infinity import limit_at_infinity
+
+            return limit_at_infinity(self, found.best)
+        if found.best == 0:
+            return self.described(self._near_zero(found.high, found.risk, found.grids), found.grids)
+        return self.described(self.between(found.low, found.high, found.grids), found.grids)
+
+    def described(self, m_k: float, grids: Grids) -> Optimum:
+        """The optimum near m_k, with its errors; the grids are coarse ones that hold the keys around."""
         best = self._polished(m_k)
-        m_k, grids = best.m_k, best.grids
-        self._require_alignment(m_k, self.quick(m_k, grids), grids)
-        m_v, value = self.aligned.best_value(m_k, m_k * m_k, grids)
-        key = Estimate(m_k, best.key_error)
-        m_v = Estimate(float(m_v), m_v.error + self._value_slope(m_k, grids) * best.key_error)
+        m_v, value = self._value(best)
+        value = Estimate(float(value), value.error + best.rise)
+        from theorykit.single_location.orthogonal import off_truth
+
+        lower = off_truth(self, best.m_k, float(value), grids)
+        if lower is not None:
+            return lower
+        key = Estimate(best.m_k, best.key_error)
+        m_v = Estimate(float(m_v), m_v.error + best.value_slope * best.key_error)
         return Optimum(
-            Estimate(float(value), value.error + best.rise),
-            key,
-            squared(key),
-            m_v,
-            squared(m_v),
-            shift=self.activation.shift if isinstance(self.activation, Erf) else None,
-            evaluations=self.evaluations,
+            value, key, squared(key), m_v, squared(m_v), shift=self.shift, evaluations=self.evaluations
         )
+
+    def _value(self, best: Polished) -> tuple[Estimate, Estimate]:
+        """(m_v, risk) at the minimum, on finer grids than those it was found on."""
+        if best.m_k == 0 or not best.grids:
+            return self.aligned.best_value(best.m_k, best.m_k**2, best.grids)
+        finer = {n: {v: i.refined(_FINER) for v, i in given.items()} for n, given in best.grids.items()}
+        moments = self.aligned.measured(best.m_k, best.m_k**2, self.accuracy(_FINAL), finer)[1]
+        return self.aligned.best_of(moments, best.m_k, best.m_k**2, finer)
 
     # ------------------------------------------------------------ along k*
 
     def quick(self, m_k: float, grids: Grids) -> float:
         """Risk on given grids, without error."""
+        return self.quick_best(m_k, grids)[1]
+
+    def quick_best(self, m_k: float, grids: Grids) -> tuple[float, float]:
+        """(m_v, risk) at the best v on given grids, without error."""
         self.evaluations += 1
-        return self.aligned.quick_excess(m_k, m_k * m_k, grids)
+        return self.aligned.quick_best(m_k, m_k * m_k, grids)
+
+    @property
+    def _least_gain(self) -> float:
+        return math.fsum(p / length for length, p in self.task.lengths)
 
     def accuracy(self, wanted: float) -> float:
         """Relative accuracy asked of the moments of the weights.
 
         Normalized weights of a long sequence can be all but uniform: everything that distinguishes one key from
-        another is then of the size of E 1/L.
+        another is then of the size of the gain, at least E 1/L.
         """
-        if self.activation.kind != "normalized":
-            return wanted
-        return max(_FINEST, wanted * math.fsum(p / length for length, p in self.task.lengths))
+        return max(_FINEST, wanted * self.gain)
 
     def search_grids(self, m_k: float) -> Grids:
         """Coarse grids that hold the integrals at m_k."""
-        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(_SEARCH))
+        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(SEARCH))
 
-    def smooth_grids(self, m_k: float) -> Grids:
-        """Fine grids around m_k, on which the risk is a smooth function of it."""
-        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(_SMOOTH))
-
-    def _between(self, low: float, high: float, grids: Grids) -> float:
+    def between(self, low: float, high: float, grids: Grids) -> float:
         """Minimum in a bracket on one side of zero, in log |m_k|."""
         from scipy.optimize import minimize_scalar
 
@@ -199,29 +226,46 @@ class Search:
                     best, least = m_k, risk
         return best
 
+    def _smooth_grids(self, m_k: float) -> tuple[Grids, float]:
+        """Fine grids around m_k, on which the risk is a smooth function of it; their relative error."""
+        wanted = self.accuracy(_SMOOTH if self.activation.kind == "normalized" else _FINAL)
+        if m_k == 0:
+            return self.aligned.grids(0.0, 0.0, wanted), wanted
+        grids, moments = self.aligned.measured(m_k, m_k * m_k, wanted)
+        errors = [v.error / abs(v) for v in moments.values() if v != 0]
+        return grids, max(errors, default=0.0) if any(grids.values()) else 0.0
+
     def _polished(self, m_k: float) -> Polished:
         """Vertex of a quartic through five values on one fine grid."""
-        grids = self.smooth_grids(m_k)
         if m_k == 0:
-            return Polished(m_k, grids, self.blur_at_zero, FLAT * self.quick(m_k, grids))
-        share = _POLISH
+            (grids, _), step = self._smooth_grids(0.0), 1e-3
+            ends = [self.quick_best(m, grids)[0] for m in (-step, step)]
+            rise = FLAT * self.quick(0.0, grids)
+            return Polished(0.0, grids, self.blur_at_zero, rise, abs(ends[1] - ends[0]) / (2 * step))
+        grids, uneven = self._smooth_grids(m_k)
+        share, made_at = _POLISH, m_k
         for _ in range(_POLISH_ROUNDS):
             step = share * m_k
-            values = [self.quick(m_k + j * step, grids) for j in (-2, -1, 0, 1, 2)]
+            m_v, values = zip(
+                *[self.quick_best(m_k + j * step, grids) for j in (-2, -1, 0, 1, 2)], strict=True
+            )
             noise = NOISE * values[2]
             vertex = quartic_vertex(values, noise)
+            slope = abs((m_v[3] - m_v[1]) / (2 * step))
             # curvature against the gain: how much of the scale of the risk one step is
             steep = vertex.curvature / max(min(values[2], 1 - values[2]), noise)
             if vertex.curvature == 0:
                 if share > 0.2:  # any key near here is as good
-                    return Polished(m_k, grids, share * abs(m_k), 50 * noise)
+                    return Polished(m_k, grids, share * abs(m_k), 50 * noise, slope)
                 share *= 10
                 continue
             m_k += vertex.offset * step
             if abs(vertex.offset) <= 1 and (steep <= _STEEP or share < _POLISH):
-                return self._with_errors(m_k, step, steep, vertex, values[2], grids)
+                error, rise = self._open(uneven * abs(step / m_k), steep, vertex, values[2])
+                return Polished(m_k, grids, error * abs(step), rise, slope)
             share = min(share, share * math.sqrt(_STEEP / (2 * steep)))
-            grids = self.smooth_grids(m_k)
+            if abs(m_k / made_at - 1) > _NEAR:
+                (grids, uneven), made_at = self._smooth_grids(m_k), m_k
         raise ConvergenceError(
             f"the search over m_k did not settle for {self.activation!r} and {self.task!r}: last m_k = {m_k:.6g}",
             last=m_k,
@@ -230,120 +274,13 @@ class Search:
             start="scan",
         )
 
-    def _with_errors(
-        self, m_k: float, step: float, steep: float, vertex: Vertex, excess: float, grids: Grids
-    ) -> Polished:
-        """What the truncated polynomial, rounding, and the accuracy of the grids leave open, in steps."""
+    def _open(self, grid: float, steep: float, vertex: Vertex, excess: float) -> tuple[float, float]:
+        """Error of the key in steps and of the risk, from the truncated polynomial, rounding, and the grids."""
         truncated = 40 * steep**1.5  # the fifth derivative, from how the second compares with the risk
-        uneven = 100 * self.accuracy(_SMOOTH) * excess * abs(step / m_k) / vertex.curvature
+        # errors of the grids change over the size of the key like the risk itself, or up to 100 times faster
+        uneven = 100 * grid * excess / vertex.curvature
         blur = vertex.blur + min(1.0, truncated + uneven)
-        return Polished(m_k, grids, blur * abs(step), 0.5 * vertex.curvature * blur**2 + FLAT * excess)
-
-    def _value_slope(self, m_k: float, grids: Grids) -> float:
-        """How fast the best v moves with m_k."""
-        step = 1e-3 * (m_k or 1.0)
-        ends = [self.aligned.quick_value(m, m * m, grids) for m in (m_k - step, m_k + step)]
-        return abs((ends[1] - ends[0]) / (2 * step))
-
-    # ------------------------------------------------------------ at infinity
-
-    def _limit(self, end: float) -> Optimum:
-        """The infimum is approached as m_k grows: risk and m_v extrapolated in powers of 1/m_k."""
-        if isinstance(self.activation, Softmax) and task_name(self.task) == "max_infinite":
-            # the posterior at nu is the softmax of nu chi*, so the limit is the argmax, which is Bayes
-            return self._at_infinity(Estimate(self._bayes(), 0.0), Estimate(1.0, 0.0), 1.0)
-        keys = [m * end / _LIMIT[-1] for m in _LIMIT]
-        inverse = [1 / abs(m) for m in keys]
-        m_v, risks = zip(*[self._value_at(m) for m in keys], strict=True)
-        best = risks.index(min(risks))
-        if 0 < best < len(keys) - 1:  # a shallow minimum after all
-            low, high = sorted((keys[best - 1], keys[best + 1]))
-            return self.described(self._between(low, high, union(*map(self.search_grids, (low, high)))))
-        value, error = extrapolated(inverse, risks)
-        # a risk farther out, which the polynomial foretells where it means something
-        error += 2 * abs(extrapolated(inverse, risks, inverse[-1] / 3)[0] - self._value_at(3 * keys[-1])[1])
-        floor = self._bayes()
-        if abs(value - floor) <= error or value < floor:
-            error, value = error + abs(value - floor), floor  # no estimator is better than Bayes
-        if not error <= 1e-2 * max(abs(value), 1e-3):
-            raise ConvergenceError(
-                f"the risk of {self.activation!r} for {self.task!r} falls up to m_k = {end:g} and does not "
-                f"extrapolate: {value:.6g} +- {error:.1g}",
-                last=risks,
-                residual=error,
-                steps=self.evaluations,
-                start="limit",
-            )
-        best_v = Estimate(*extrapolated(inverse, m_v))
-        return self._at_infinity(Estimate(value, error), best_v, math.copysign(1.0, end))
-
-    def _value_at(self, m_k: float) -> tuple[float, float]:
-        """(best m_v, risk) at a large key, each to about 1e-9."""
-        from theorykit.numerics.quadrature import Options
-
-        self.evaluations += 1
-        options = Options(rtol=self.accuracy(1e-9))
-        aligned = KeyMoments(self.task, self.activation, aligned=True, options=options)
-        m_v, risk = aligned.best_value(m_k, m_k * m_k)
-        return float(m_v), float(risk)
-
-    def _at_infinity(self, risk: Estimate, m_v: Estimate, sign: float) -> Optimum:
-        return Optimum(
-            risk,
-            sign * math.inf,
-            math.inf,
-            m_v,
-            squared(m_v),
-            shift=self.activation.shift if isinstance(self.activation, Erf) else None,
-            attained=False,
-            status=Status.LIMIT,
-            evaluations=self.evaluations,
-        )
-
-    def _bayes(self) -> float:
-        from theorykit.single_location.population import bayes_risk
-
-        return float(bayes_risk(self.task, excess=True))
-
-    # ------------------------------------------------------------ off k*
-
-    def _require_alignment(self, m_k: float, excess: float, grids: Grids) -> None:
-        """Look for a smaller risk at q_k > m_k**2; none is known, so one that is found is an error here."""
-        scale = abs(m_k) if m_k != 0 else 1.0
-        for factor, share in _ORTHOGONAL:
-            m = m_k * factor
-            q = m * m + share * scale * scale
-            if self._is_lower(m, q, excess, grids):
-                raise ConvergenceError(
-                    f"a key with a part orthogonal to k* has a smaller risk than {excess:.8g} at q_k = m_k^2: "
-                    f"m_k = {m:.6g}, q_k = {q:.6g}; the search along k* is not enough for "
-                    f"{self.activation!r} and {self.task!r}: scan risk(...) over m_k and q_k",
-                    last=(m, q),
-                    residual=excess,
-                    steps=self.evaluations,
-                    start="aligned",
-                )
-
-    def _is_lower(self, m_k: float, q_k: float, excess: float, grids: Grids) -> bool:
-        """Whether a key off k* has a smaller risk: on coarse grids, and then on good ones."""
-        bound = excess * (1 - _GAIN) - 1e-12
-        self.evaluations += 1
-        if self.general.quick_excess(m_k, q_k, self._general_grids(m_k, q_k, grids)) >= bound:
-            return False
-        self.evaluations += 1
-        return float(self.general.best_value(m_k, q_k)[1]) < bound
-
-    def _general_grids(self, m_k: float, q_k: float, grids: Grids) -> Grids:
-        """Grids for a key off k*: known ones made coarser, with a few nodes for the orthogonal field."""
-        if isinstance(self.task, Spiked):
-            return self.general.grids(m_k, q_k, self.accuracy(_SEARCH))
-        from theorykit.numerics.grids import Interval
-
-        orthogonal = Interval(-7.0, 7.0, 3.5)
-        return {
-            length: {**{v: i.refined(0.4) for v, i in intervals.items()}, "eta": orthogonal}
-            for length, intervals in grids.items()
-        }
+        return blur, 0.5 * vertex.curvature * blur**2 + FLAT * excess
 
 
 def squared(m: Estimate) -> Estimate:

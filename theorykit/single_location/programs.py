@@ -79,9 +79,8 @@ def moments_program(task: Task, activation: Activation, aligned: bool, with_valu
 
 def risk_program(activation: Activation) -> Program:
     """Risk and best value overlap from the moments of the weights."""
-    observables: tuple[str, ...] = ("excess", "risk", "best_m_v", "B")
-    if activation.kind == "normalized":
-        observables = ("A", *observables, "best_excess")
+    own = "A" if activation.kind == "normalized" else "plain_residual"
+    observables = (own, "excess", "risk", "best_m_v", "B", "best_excess")
     return program("risk", observables, activation=activation.kind)
 
 

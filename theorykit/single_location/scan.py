@@ -21,10 +21,10 @@ __all__ = ["FLAT", "Bracket", "mirrored", "scan", "union"]
 _FIRST = (0.1, 0.3, 1.0, 3.0)
 _OPPOSITE = (0.1, 1.0)  # where the other sign of m_k is tried at first
 _NEAR = (0.03, 0.01, 0.003, 0.001)  # probed, on both sides, while the risk still falls towards 0
-_FACTOR = 10 / 3  # from one probe to the next outwards
+_FACTOR = 2.0  # from one probe to the next outwards
 _LEAST_FACTOR = 1.05  # between the last key whose moments exist and the first whose do not
 _FARTHEST = 1e12
-_LEVELLING = 0.5  # of one fall over the one before, where the risk approaches a limit
+_LEVELLING = 0.67  # of one fall over the one before, where the risk approaches a limit
 _LEVEL_FROM = 30.0
 FLAT = 2e-14  # risks closer than this are equal
 
@@ -84,13 +84,15 @@ class _Scan:
     near: list[float] = field(default_factory=lambda: list(_NEAR))
     factor: float = _FACTOR
     grids: Grids = field(default_factory=dict)
+    wide: Grids = field(default_factory=dict)  # of the first keys
+    local: dict[float, Grids] = field(default_factory=dict)  # of single keys
 
     def start(self) -> None:
         """The first keys, up to the largest one whose moments can be computed."""
         keys = list(_FIRST)
         while True:
             try:
-                self.grids = self._wide_grids(keys[-1])
+                self.grids = self.wide = self._wide_grids(keys[-1])
                 break
             except ConvergenceError:
                 if len(keys) == 1:
@@ -98,12 +100,13 @@ class _Scan:
                 keys.pop()
         self._probe(0.0, *keys, *(-m for m in _OPPOSITE if m <= keys[-1]))
         if lowest(self.risks, FLAT) < 0:
-            self.grids = union(self.grids, self.probed.search_grids(-keys[-1]))
+            self.local[-keys[-1]] = self.probed.search_grids(-keys[-1])
+            self.grids = union(self.grids, self.local[-keys[-1]])
             self._probe(*(-m for m in keys if -m not in self.risks))
 
     def _wide_grids(self, largest: float) -> Grids:
-        keys = (0.0, largest, -min(largest, _OPPOSITE[-1]))
-        return mirrored(union(*[self.probed.search_grids(m) for m in keys]))
+        self.local[largest] = first = self.probed.search_grids(largest)
+        return mirrored(union(first, self.probed.search_grids(-min(largest, _OPPOSITE[-1]))))
 
     def _probe(self, *keys: float) -> None:
         self.risks |= {m: self.probed.quick(m, self.grids) for m in keys}
@@ -113,7 +116,15 @@ class _Scan:
         order = sorted(self.risks)
         position = order.index(best)
         low, high = order[max(position - 1, 0)], order[min(position + 1, len(order) - 1)]
-        return Bracket(low, best, high, self.risks[best], self.grids)
+        return Bracket(low, best, high, self.risks[best], self._grids_between(low, best, high))
+
+    def _grids_between(self, *keys: float) -> Grids:
+        """Grids that hold the integrals of the keys, as fine as the middle one needs: outer ones may be steep."""
+        own = [self.local.get(m, self.wide) for m in keys]
+        return {
+            n: {v: replace(i, step=own[1][n][v].step) for v, i in intervals.items()}
+            for n, intervals in union(*own).items()
+        }
 
     def probe_near(self) -> None:
         m = self.near.pop(0)
@@ -138,6 +149,7 @@ class _Scan:
                     start="scan",
                 ) from error
             return
+        self.local[end * self.factor] = more
         self.grids = union(self.grids, more)
         self._probe(end * self.factor)
 

@@ -45,6 +45,7 @@ MISS_SQUARE = sp.Symbol("miss_square", nonnegative=True)
 LEAK = sp.Symbol("leak", nonnegative=True)
 POWER = sp.Symbol("power", nonnegative=True)
 RESIDUAL = sp.Symbol("residual", nonnegative=True)
+PLAIN = sp.Symbol("plain_residual", nonnegative=True)
 MEAN = sp.Symbol("A", real=True)
 SQUARE = sp.Symbol("B", nonnegative=True)
 
@@ -125,6 +126,9 @@ def derive_risk(activation: str = "normalized") -> Derivation:
         Definition(SQUARE, moments[SQUARE], MOMENTS[SQUARE].meaning),
     )
     best_stable, value_stable = _best_forms(activation, mean, square)
+    plain = 1 - 2 * M_V * MEAN + M_V**2 * POWER
+    if activation == "elementwise":
+        definitions += (Definition(PLAIN, moments[RESIDUAL], "the residual, where it is not small"),)
     steps = (
         Step("average over the label fields", model, wicked, (excess.name,),
              "Wick's theorem: z* and zeta are standard, independent of each other and of the weights",
@@ -150,20 +154,22 @@ def derive_risk(activation: str = "normalized") -> Derivation:
              "inserted and written without cancellation", verified(_POINT, concrete=_concrete)),
     )  # fmt: skip
     inputs = [*_INPUTS[activation], MOMENTS[MEAN], MOMENTS[SQUARE]]
+    if activation == "elementwise":
+        inputs.append(Quantity(PLAIN, r"\tilde Q", "residual of the hidden token, from the other moments"))
+        steps += (Step("square of the residual", moments[RESIDUAL], plain, (PLAIN.name, "A"),
+                       "square multiplied out; linearity", verified(_POINT, concrete=_concrete)),)  # fmt: skip
     record = Equations(
         f"single_location.risk.{activation}",
         quantities(LENGTH, M_V, Q_V, DELTA, extra=(*inputs, *_results(excess, risk, best, best_excess))),
         {excess: stable},
         {
-            MEAN.name: mean,
+            **({MEAN.name: mean} if activation == "normalized" else {PLAIN.name: plain}),
             SQUARE.name: square,
             "excess": stable,
             "risk": DELTA**2 + excess,
             "best_m_v": best_stable,
             "best_excess": value_stable,
-        }
-        if activation == "normalized"
-        else {SQUARE.name: square, "excess": stable, "risk": DELTA**2 + excess, "best_m_v": best_stable},
+        },
         limits=_limits(activation),
     )
     return Derivation(

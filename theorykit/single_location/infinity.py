@@ -1,0 +1,86 @@
+"""Infimum of the risk where it falls as the key grows: its limit, and the v that goes with it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from theorykit.errors import ConvergenceError
+from theorykit.results import Estimate, Optimum, Status
+from theorykit.single_location.minimum import extrapolated
+from theorykit.single_location.optimum import SEARCH, squared
+from theorykit.single_location.scan import union
+
+if TYPE_CHECKING:
+    from theorykit.single_location.optimum import Search
+
+__all__ = ["largest_token", "limit_at_infinity"]
+
+_LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
+_ACCURACY = 1e-9
+_FARTHER = 2.0  # key of the test, over the last one
+
+
+def limit_at_infinity(search: Search, end: float) -> Optimum:
+    """Risk and m_v extrapolated in powers of 1/m_k, from keys up to ``end``."""
+    keys = [m * end / _LIMIT[-1] for m in _LIMIT]
+    inverse = [1 / abs(m) for m in keys]
+    m_v, risks = zip(*[_value_at(search, m) for m in keys], strict=True)
+    best = risks.index(min(risks))
+    if 0 < best < len(keys) - 1:  # a shallow minimum after all
+        low, high = sorted((keys[best - 1], keys[best + 1]))
+        grids = union(*map(search.search_grids, (low, high)))
+        return search.described(search.between(low, high, grids), grids)
+    value, error = extrapolated(inverse, risks)
+    # a risk farther out, which the polynomial foretells where it means something
+    far = search.quick(_FARTHER * end, search.search_grids(_FARTHER * end))
+    gap = abs(extrapolated(inverse, risks, inverse[-1] / _FARTHER)[0] - far)
+    error += 2 * gap if gap > error + 10 * SEARCH * far else 0.0
+    floor = _bayes(search)
+    if abs(value - floor) <= error or value < floor:
+        error, value = error + abs(value - floor), floor  # no estimator is better than Bayes
+    if not error <= 1e-2 * max(abs(value), 1e-3):
+        raise ConvergenceError(
+            f"the risk of {search.activation!r} for {search.task!r} falls up to m_k = {end:g} and does not "
+            f"extrapolate: {value:.6g} +- {error:.1g}",
+            last=risks,
+            residual=error,
+            steps=search.evaluations,
+            start="limit",
+        )
+    best_v = Estimate(*extrapolated(inverse, m_v))
+    return _at_infinity(search, Estimate(value, error), best_v, math.copysign(1.0, end))
+
+
+def largest_token(search: Search) -> Optimum:
+    """Softmax attention where the hidden token is the largest: at a long key it is the argmax, which is Bayes."""
+    return _at_infinity(search, Estimate(_bayes(search), 0.0), Estimate(1.0, 0.0), 1.0)
+
+
+def _value_at(search: Search, m_k: float) -> tuple[float, float]:
+    """(best m_v, risk) at a large key, each to about 1e-9."""
+    search.evaluations += 1
+    rtol = search.accuracy(_ACCURACY)
+    moments = search.aligned.measured(m_k, m_k * m_k, rtol)[1]
+    m_v, risk = search.aligned.best_of(moments, m_k, m_k * m_k)
+    return float(m_v), float(risk)
+
+
+def _at_infinity(search: Search, risk: Estimate, m_v: Estimate, sign: float) -> Optimum:
+    return Optimum(
+        risk,
+        sign * math.inf,
+        math.inf,
+        m_v,
+        squared(m_v),
+        shift=search.shift,
+        attained=False,
+        status=Status.LIMIT,
+        evaluations=search.evaluations,
+    )
+
+
+def _bayes(search: Search) -> float:
+    from theorykit.single_location.population import bayes_risk
+
+    return float(bayes_risk(search.task, excess=True))
