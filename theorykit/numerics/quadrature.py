@@ -173,11 +173,16 @@ def integrate(
     names = [v["name"] for v in plan.layout["variables"] if v["outer"] is None]
     total = 0
     grown: set[str] = set()
+    last: dict[str, Interval] | None = None
     for _ in range(options.max_rounds):
-        base = _evaluated(plan, parameters, current, known)
-        values, floor = _observe(base)
-        _require_finite(plan, parameters, values)
-        changes, rough, count = _compare(base, current, names, values, known)
+        step = _step(plan, parameters, current, names, known)
+        if isinstance(step, ConvergenceError):
+            if last is None:
+                raise step
+            current = last  # finer grids reach a little farther, to where the integrand overflows
+            break
+        base, values, floor, changes, rough, count = step
+        last = current
         total += base.evaluations + count
         errors = sum(changes.values()) + sum(rough.values()) + floor
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
@@ -198,6 +203,23 @@ def integrate(
     if slow:  # not the geometric convergence that the comparison of two lattices relies on
         errors = errors + sum(_moves(base, values, base.roughness(on_lattices=True)).values())
     return _checked(plan, parameters, values, errors, current, total, options)
+
+
+def _step(
+    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, names: list[str], known: Known | None
+) -> (
+    tuple[Evaluation, np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray], int]
+    | ConvergenceError
+):
+    """Tables, observables, their rounding floor, and what finer grids change; an error where they are not finite."""
+    try:
+        base = _evaluated(plan, parameters, intervals, known)
+        values, floor = _observe(base)
+        _require_finite(plan, parameters, values)
+        changes, rough, count = _compare(base, intervals, names, values, known)
+    except ConvergenceError as error:
+        return error
+    return base, values, floor, changes, rough, count
 
 
 def _evaluated(

@@ -179,12 +179,13 @@ class KeyMoments:
         moments = mix([(p, found.get(n, none)) for n, p in self.task.lengths])
         return dict.fromkeys(lengths, shared), moments
 
-    def quick(self, m_k: float, q_k: float, grids: Grids) -> dict[str, float]:
+    def quick(self, m_k: float, q_k: float, grids: Grids, m_v: float | None = None) -> dict[str, float]:
         """Moments on given grids."""
         total: dict[str, float] = {}
         for length, p in self.task.lengths:
             if length in grids:
-                found = self._program(False).quick(self._point(length, m_k, q_k, None), grids[length])
+                compiled = self._program(m_v is not None)
+                found = compiled.quick(self._point(length, m_k, q_k, m_v), grids[length])
             else:
                 found = dict.fromkeys(_NORMALIZED, 0.0)
             for name, value in found.items():
@@ -197,16 +198,16 @@ class KeyMoments:
 
     def quick_best(self, m_k: float, q_k: float, grids: Grids) -> tuple[float, float]:
         """(best m_v, excess risk there) on given grids."""
-        return self._best_value(self.quick(m_k, q_k, grids))
-
-    def _best_value(self, moments: dict[str, float]) -> tuple[float, float]:
-        if self.is_normalized:
-            m_v = float(propagate(self.risk, {**moments, **_NO_VALUE}, ("best_m_v",))["best_m_v"])
-            # of all forms, this one has the least rounding where the weights are all but uniform
-            inputs = {**moments, "m_v": m_v, "q_v": m_v * m_v, "noise": 0.0}
-            return m_v, float(propagate(self.risk, inputs, ("excess",))["excess"])
+        moments = self.quick(m_k, q_k, grids)
         if self._is_weightless(moments):
             return 0.0, 1.0
-        wanted = ("best_m_v", "best_excess")
-        found = propagate(self.risk, {**moments, **_NO_VALUE, "residual": 0.0}, wanted)
-        return float(found["best_m_v"]), float(found["best_excess"])
+        unused = {} if self.is_normalized else {"residual": 0.0}
+        found = propagate(self.risk, {**moments, **_NO_VALUE, **unused}, ("best_m_v", "best_excess"))
+        m_v = float(found["best_m_v"])
+        if not self.is_normalized:
+            if found["best_excess"] > _CANCELS:
+                return m_v, float(found["best_excess"])
+            moments = self.quick(m_k, q_k, grids, m_v)
+        # of all forms, this one has the least rounding, also where normalized weights are all but uniform
+        inputs = {**moments, "m_v": m_v, "q_v": m_v * m_v, "noise": 0.0}
+        return m_v, float(propagate(self.risk, inputs, ("excess",))["excess"])

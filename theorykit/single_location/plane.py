@@ -72,7 +72,7 @@ def descend(
     point = np.array(start, dtype=float)
     made_at, grids = point, grids_at(point)
     for _ in range(_ROUNDS):
-        model = _model(lambda p, grids=grids: quick(p, grids), point)
+        model = _model(quick, point, grids)
         curvatures, directions = np.linalg.eigh(model.hessian)
         is_curved = curvatures > model.noise  # along the others, any point is as good
         slopes = directions.T @ model.gradient
@@ -94,12 +94,12 @@ def descend(
     return Descent(ends[0], grids, ends[1], float(np.sum(rise)), value_error, settled)
 
 
-def _model(quick: Callable[[Any], tuple[float, float]], point: Any) -> _Model:
+def _model(quick: Callable[[Any, Grids], tuple[float, float]], point: Any, grids: Grids) -> _Model:
     """Fourth-order differences along the axes, second-order ones across."""
     import numpy as np
 
     def at(i: int, j: int) -> tuple[float, float]:
-        return quick((float(point[0]) + i * _STEP, float(point[1]) + j * _STEP))
+        return quick((float(point[0]) + i * _STEP, float(point[1]) + j * _STEP), grids)
 
     centre = at(0, 0)[1]
     gradient, diagonal, slope = np.empty(2), np.empty(2), np.empty(2)
