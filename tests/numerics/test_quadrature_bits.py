@@ -120,7 +120,7 @@ def test_inside_a_worker_there_are_no_threads(program, monkeypatch):
     monkeypatch.setattr(program_module, "_pool", refuse)
     with program_module.single_threaded():
         assert _bits(program) == alone
-    del program._last.entry  # what is known already takes no threads
+    del program._last.entries  # what is known already takes no threads
     with pytest.raises(AssertionError):
         _bits(program)
 

@@ -28,6 +28,7 @@ __all__ = ["Program", "share_out", "single_threaded"]
 
 # rows of a table are independent: above this many integrand values they are shared out over threads
 _WORTH_THREADS = 2_000_000
+_REMEMBERED = 2  # evaluations before the last, whose tables may be used again
 _COARSE = 1e-6  # accuracy from which panels four times as wide as for full accuracy are worth a try
 _inside_worker: ContextVar[bool] = ContextVar("inside_worker", default=False)
 
@@ -218,8 +219,12 @@ class Program:
         """
         from theorykit.numerics.quadrature import quick_on
 
-        last = getattr(self._last, "entry", None)
-        base = last[1] if last is not None and last[0] == intervals else None
-        result, evaluation = quick_on(self, self.vector(values), intervals, base)
-        self._last.entry = (dict(intervals), evaluation)
+        vector = self.vector(values)
+        known = getattr(self._last, "entries", [])
+        same = [entry for entry in known if entry[0] == intervals]
+        # of these, the one with the most parameters in common
+        base = max(same, key=lambda e: int(np.sum(e[1].parameters == vector)), default=(None, None))[1]
+        result, evaluation = quick_on(self, vector, intervals, base)
+        others = [e for e in known if e[1] is not base][-_REMEMBERED:]
+        self._last.entries = [*others, (dict(intervals), evaluation)]
         return dict(zip(self.layout["observables"], map(float, result), strict=True))

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["largest_token", "limit_at_infinity"]
 
-_LIMIT = (6.0, 8.0, 12.0, 16.0, 24.0, 32.0)  # extrapolated to infinity in powers of 1/m_k
-_ACCURACY = 1e-9
-_FARTHER = 2.0  # key of the test, over the last one
+# keys over that up to which the risk was seen to fall, extrapolated to infinity in powers of 1/m_k; the risk there
+# is what the polynomial must foretell
+_KEYS = (1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4)
+_ACCURACY = 1e-7
+_SPREAD = 20.0  # at most so many times the errors of the risks are seen in the limit, beyond what their spread shows
 
 
-def limit_at_infinity(search: Search, end: float) -> Optimum:
-    """Risk and m_v extrapolated in powers of 1/m_k, from keys up to ``end``."""
-    keys = [m * end / _LIMIT[-1] for m in _LIMIT]
+def limit_at_infinity(search: Search, end: float, risk: float) -> Optimum:
+    """Risk and m_v extrapolated in powers of 1/m_k, from keys up to ``end``, where the risk is roughly known."""
+    keys = [m * end for m in _KEYS]
     inverse = [1 / abs(m) for m in keys]
     m_v, risks = zip(*[_value_at(search, m) for m in keys], strict=True)
     best = risks.index(min(risks))
@@ -32,10 +34,9 @@ def limit_at_infinity(search: Search, end: float) -> Optimum:
         grids = union(*map(search.search_grids, (low, high)))
         return search.described(search.between(low, high, grids), grids)
     value, error = extrapolated(inverse, risks)
-    # a risk farther out, which the polynomial foretells where it means something
-    far = search.quick(_FARTHER * end, search.search_grids(_FARTHER * end))
-    gap = abs(extrapolated(inverse, risks, inverse[-1] / _FARTHER)[0] - far)
-    error += 2 * gap if gap > error + 10 * SEARCH * far else 0.0
+    error += _SPREAD * search.accuracy(_ACCURACY) * max(risks)
+    gap = abs(extrapolated(inverse, risks, 1 / abs(end))[0] - risk)
+    error += 2 * gap if gap > error + 10 * SEARCH * risk else 0.0
     floor = _bayes(search)
     if abs(value - floor) <= error or value < floor:
         error, value = error + abs(value - floor), floor  # no estimator is better than Bayes
@@ -58,7 +59,7 @@ def largest_token(search: Search) -> Optimum:
 
 
 def _value_at(search: Search, m_k: float) -> tuple[float, float]:
-    """(best m_v, risk) at a large key, each to about 1e-9."""
+    """(best m_v, risk) at a large key."""
     search.evaluations += 1
     rtol = search.accuracy(_ACCURACY)
     moments = search.aligned.measured(m_k, m_k * m_k, rtol)[1]

@@ -137,7 +137,7 @@ class Search:
         if found.is_open:
             from theorykit.single_location.infinity import limit_at_infinity
 
-            return limit_at_infinity(self, found.best)
+            return limit_at_infinity(self, found.best, found.risk)
         if found.best == 0:
             return self.described(self._near_zero(found.high, found.risk, found.grids), found.grids)
         return self.described(self.between(found.low, found.high, found.grids), found.grids)
