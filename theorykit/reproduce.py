@@ -76,7 +76,6 @@ def single_location(
         The Datasets by the name of their comparison.
     """
     from theorykit.progress import progress_bar
-    from theorykit.theory import latex
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -85,8 +84,19 @@ def single_location(
         found = {comparison.name: _compute(comparison, bar) for comparison in comparisons}
     for comparison in comparisons:
         _write(comparison, found[comparison.name], target)
-    (target / "equations.tex").write_text(latex("single_location"), encoding="utf-8")
+    (target / "equations.tex").write_text(_equations("single_location"), encoding="utf-8")
     return found
+
+
+def _equations(theory: str) -> str:
+    """The LaTeX document of a theory; deriving it takes seconds, so it is kept in the cache."""
+    from theorykit import derivations
+    from theorykit.codegen import cache
+    from theorykit.theory import latex
+
+    if any(derivations.is_substituted(name) for name in derivations.CATALOGUE):
+        return latex(theory)
+    return cache.text(f"latex {theory}", lambda: latex(theory))
 
 
 def _compute(comparison: Comparison, advance: Callable[[], None]) -> xr.Dataset:

@@ -3,7 +3,7 @@
 Layout of the cache folder (``THEORYKIT_CACHE`` overrides the per-user default)::
 
     modules/tk_<sha>.py        generated source, named by its content; Numba's compiled code in __pycache__
-    index/<sha>.json           (theory, request, formula, fingerprint) -> module
+    index/<sha>.json           (theory, request, formula, fingerprint) -> module; texts that take long to make
 
 Writes are atomic and a module that exists is never written again: its modification time may be part of Numba's
 own key. A folder or module that another user owns or can write to is refused.
@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -43,6 +43,7 @@ __all__ = [
     "lookup",
     "remember",
     "store",
+    "text",
 ]
 
 _PARTS = ("modules", "modules/__pycache__", "index")
@@ -325,6 +326,35 @@ def remember(request: tuple[object, ...], key: str) -> None:
     path = _request_path(request)
     text = json.dumps({"request": list(map(str, _flat(request))), "module": key}, indent=1)
     os.replace(_write_beside(path, text.encode()), path)
+
+
+def text(name: str, build: Callable[[], str]) -> str:
+    """A text that is a function of the sources of the package, built once for each state of them."""
+    path = folder() / "index" / (_key_of(json.dumps([name, _package_state()]).encode()) + ".json")
+    try:
+        entry = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        entry = None
+    if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get("text"), str):
+        return entry["text"]
+    found = build()
+    os.replace(_write_beside(path, json.dumps({"name": name, "text": found}).encode()), path)
+    return found
+
+
+@cache
+def _package_state() -> str:
+    """Hash of all our sources and of the version of SymPy."""
+    from importlib.metadata import version
+
+    import theorykit
+
+    root = Path(theorykit.__file__).parent
+    digest = hashlib.sha256(f"{version('sympy')}|{sys.version}".encode())
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _flat(request: tuple[object, ...]) -> list[object]:
