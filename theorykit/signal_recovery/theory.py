@@ -12,7 +12,9 @@ from theorykit.signal_recovery.finite_size import finite_size_slope, gradient_no
 from theorykit.signal_recovery.landscape import attention_mass, drift, objective, slope
 from theorykit.signal_recovery.passage import time_to
 from theorykit.signal_recovery.phases import basin, fixed_points, separatrix
+from theorykit.signal_recovery.simulation import simulate
 from theorykit.signal_recovery.trajectories import trajectory
+from theorykit.signal_recovery.validation_points import validation_points
 from theorykit.theory import Theory
 
 __all__ = ["THEORY"]
@@ -49,4 +51,6 @@ THEORY = Theory(
         "finite_size_slope": finite_size_slope,
         "gradient_noise": gradient_noise,
     },
+    simulate={"simulate": simulate},
+    validation_points=validation_points(),
 )
