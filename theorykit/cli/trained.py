@@ -38,8 +38,8 @@ def make_curve(
     excess: bool,
 ) -> Any:
     """Test risks over the sample ratio, one column per activation."""
-    import theorykit as tk
     from theorykit import single_location as slr
+    from theorykit.curve import curve
 
     strengths = inputs.real_grid("--nu", nu)
     if len(strengths) != 1:
@@ -50,7 +50,7 @@ def make_curve(
     chosen += [slr.Elementwise(text) for text in formulas or ()]
     chosen += [slr.NormalizedKernel(text) for text in kernels or ()]
     grids = {"alpha": inputs.real_grid("--alpha", alpha), "activation": chosen}
-    data = tk.curve(slr.erm, record, over=grids, ridge_k=ridge_k, ridge_v=ridge_v, progress=True)
+    data = curve(slr.erm, record, over=grids, ridge_k=ridge_k, ridge_v=ridge_v, progress=True)
     data = data.rename({"test_risk": "risk", "test_risk_error": "risk_error", "activation": "estimator"})
     if excess:
         data["risk"] = data["risk"] - record.noise**2

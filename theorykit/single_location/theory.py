@@ -25,7 +25,10 @@ from theorykit.single_location.population import (
     optimal_risk,
     risk,
 )
+from theorykit.single_location.replica_solution import erm
+from theorykit.single_location.ridge_search import optimal_ridge
 from theorykit.single_location.tasks import Max, Spiked, Task
+from theorykit.single_location.training import train
 from theorykit.theory import Theory, ValidationPoint
 
 __all__ = ["THEORY"]
@@ -39,7 +42,7 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
     entries: dict[str, Callable[[], Any]] = {}
 
     def add(name: str, *marks: str, **options: Any) -> None:
-        label = f"{name}[{', '.join(marks)}]"
+        label = f"{name}[{', '.join(marks)}]" if marks else name
         entries[label] = partial(derivations.get, f"single_location.{name}", **options)
 
     for task in ("spiked", "max"):
@@ -81,6 +84,9 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
             formula="1 + x",
             aligned=task != "spiked",
         )
+    for kind, formula in (("normalized", "exp(x)"), ("elementwise", "1 + x")):
+        add("erm", kind, formula, kind=kind, formula=formula)
+    add("erm_fixed")
     return entries
 
 
@@ -166,7 +172,9 @@ THEORY = Theory(
         "attention_moments": attention_moments,
         "optimal_risk": optimal_risk,
         "best_elementwise_risk": best_elementwise_risk,
+        "erm": erm,
+        "optimal_ridge": optimal_ridge,
     },
-    simulate={"population_risk": simulate},
+    simulate={"population_risk": simulate, "train": train},
     validation_points=_points(),
 )
