@@ -1,7 +1,7 @@
 """Replica equations beside training: order parameters, losses and risk, extrapolated to infinite dimension.
 
 Points and sizes are fixed in the package. Tolerance: |z| <= 4 with joint standard errors where replica symmetry
-is reported stable, and a plausible size of all z together (a root mean square below 1.6).
+is reported stable.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def make_curve(
     chosen = [inputs.read_activation(n.strip(), None, None, None) for n in names.split(",") if n.strip()]
     chosen += [slr.Elementwise(text) for text in formulas or ()]
     chosen += [slr.NormalizedKernel(text) for text in kernels or ()]
-    grids = {"alpha": inputs.real_grid("--alpha", alpha), "activation": chosen}
+    grids: dict[str, list[Any]] = {"alpha": inputs.real_grid("--alpha", alpha), "activation": chosen}
     data = curve(slr.erm, record, over=grids, ridge_k=ridge_k, ridge_v=ridge_v, progress=True)
     data = data.rename({"test_risk": "risk", "test_risk_error": "risk_error", "activation": "estimator"})
     if excess:
