@@ -72,6 +72,8 @@ CATALOGUE |= {
         ("noise", "noise", "derive_noise"),
         ("stochastic", "stochastic", "derive_stochastic"),
         ("linear_laws", "stochastic", "derive_linear_laws"),
+        ("kernel", "kernels", "derive_kernel"),
+        ("interpolated_flow", "kernels", "derive_interpolated_flow"),
     )
 }
 CATALOGUE |= {

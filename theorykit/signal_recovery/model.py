@@ -38,7 +38,7 @@ class Model(Record):
     kappa : float
         Dimensions per token d/L, at least 0; 0 means that the dimension stays fixed.
     kernel : str
-        "exp" (softmax), or a formula phi(t) in t: not negative, not identically zero.
+        "exp" (softmax), or a formula phi(t) in t: not negative, not constant.
 
     Examples
     --------
@@ -107,8 +107,8 @@ def _require_kernel(formula: Formula, reach: float) -> None:
             f"weights can vanish and the model is ill-posed), got {float(values[first])!r} from {formula.text!r} at "
             f"t = {float(grid[first])!r}"
         )
-    if not values.any():
-        raise ValueError(f"kernel must not be zero everywhere, got {formula.text!r}")
+    if np.ptp(values) == 0:
+        raise ValueError(f"kernel must depend on t (and not vanish everywhere), got {formula.text!r}")
 
 
 def require_exponential(model: Model, what: str) -> None:

@@ -54,9 +54,7 @@ def fixed_points(model: Model) -> tuple[FixedPoint, ...]:
     Raises
     ------
     ConvergenceError
-        kernels of your own only: averages that do not converge, or zeros that are not separated.
-    ValueError
-        The slope vanishes everywhere (a constant kernel).
+        Kernels of your own only: averages that do not converge, or zeros that are not separated.
 
     Examples
     --------
@@ -133,11 +131,11 @@ def _tail(edge: float, error: float, dimension: int) -> Estimate:
     """P(rho_0 < edge) = I_{1 - edge^2}((d - 1)/2, 1/2)/2 for edge <= 0, with what the error of the edge makes of it."""
 
     def probability(c: float) -> float:
-        from scipy.special import betainc
+        from scipy.special import betainc, betaincc
 
         c = min(max(c, -1.0), 1.0)
-        half = 0.5 * float(betainc(0.5 * (dimension - 1), 0.5, (1 - c) * (1 + c)))
-        return half if c <= 0 else 0.5 + 0.5 * float(betainc(0.5, 0.5 * (dimension - 1), c * c))
+        tail = betainc if c > 0 else betaincc
+        return (0.5 if c > 0 else 0.0) + 0.5 * float(tail(0.5, 0.5 * (dimension - 1), c * c))
 
     value = probability(edge)
     moved = max(abs(probability(edge + sign * error) - value) for sign in (-1, 1)) if error else 0.0

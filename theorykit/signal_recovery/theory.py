@@ -28,6 +28,9 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
             entries[f"{name}[{label}]"] = partial(
                 derivations.get, f"signal_recovery.{name}", proportional=proportional
             )
+    for kernel in ("softplus(t)", "cosh(t)"):
+        entries[f"kernel[{kernel}]"] = partial(derivations.get, "signal_recovery.kernel", kernel=kernel)
+    entries["interpolated_flow[4]"] = partial(derivations.get, "signal_recovery.interpolated_flow", degree=4)
     for name in ("global_maximum", "finite_size", "stochastic", "linear_laws"):
         entries[name] = partial(derivations.get, f"signal_recovery.{name}")
     return entries

@@ -109,28 +109,20 @@ def _limit(model: Model, starts: np.ndarray, times: np.ndarray, rtol: float, max
     resting = np.zeros(starts.shape, dtype=bool)
     for point in fixed_points(model):
         resting |= np.abs(starts - point.rho) <= point.rho.error
-    if model.is_exponential:
-        compiled, given = (
-            flow("limit", ("rapidity",), ("rapidity_rate",), **scaling(model)),
-            parameters(model),
-        )
-    else:
-        from theorykit.signal_recovery.kernels import kernel_flow
-
-        compiled, given = kernel_flow(model)
     states = np.empty((*starts.shape, times.size))
     states[resting] = starts[resting][..., None]
     moving = ~resting
-    if moving.any():
-        found = compiled(
-            times,
-            {"rapidity": np.arctanh(starts[moving])},
-            given,
-            rtol=rtol,
-            atol=1e-2 * rtol,
-            max_steps=max_steps,
-        )
-        states[moving] = np.tanh(found.states[..., 0])
+    if not moving.any():
+        return states
+    limits: dict[str, Any] = {"rtol": rtol, "atol": 1e-2 * rtol, "max_steps": max_steps}
+    if not model.is_exponential:
+        from theorykit.signal_recovery.kernels import kernel_states
+
+        states[moving] = kernel_states(model, starts[moving], times, **limits)
+        return states
+    compiled = flow("limit", ("rapidity",), ("rapidity_rate",), **scaling(model))
+    found = compiled(times, {"rapidity": np.arctanh(starts[moving])}, parameters(model), **limits)
+    states[moving] = np.tanh(found.states[..., 0])
     return states
 
 

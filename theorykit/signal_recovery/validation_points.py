@@ -116,7 +116,7 @@ def _predict_gradient(
 ) -> Mapping[str, float]:
     from theorykit.signal_recovery.finite_size import finite_size_slope, gradient_noise
 
-    found = {"slope": finite_size_slope(model, rho, tokens=tokens, dimension=dimension)}
+    found: dict[str, Any] = {"slope": finite_size_slope(model, rho, tokens=tokens, dimension=dimension)}
     if noise:
         limit = gradient_noise(model.replace(kappa=(dimension - 1) / tokens), rho)
         # the next order in 1/L of these variances is not derived; its relative size is that of exp(2 beta^2)/L
