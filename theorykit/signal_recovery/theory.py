@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,10 +37,15 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
     return entries
 
 
+def _claims() -> Any:
+    return importlib.import_module("theorykit.signal_recovery.claims").claims()
+
+
 THEORY = Theory(
     name="signal_recovery",
     title="Signal recovery",
     derivations=_catalogue(),
+    claims=_claims,
     solver={
         "objective": objective,
         "slope": slope,

@@ -16,7 +16,7 @@ import sympy as sp
 
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity
-from theorykit.derivations.signal_recovery.limit import CURVATURE, DRIFT, RAPIDITY, ROWS, SLOPE, add_limit
+from theorykit.derivations.signal_recovery.limit import CURVATURE, DRIFT, RAPIDITY, SLOPE, add_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     FRACTION,
@@ -25,9 +25,10 @@ from theorykit.derivations.signal_recovery.symbols import (
     REST,
     RHO,
     THETA,
+    declare,
     masses,
     precise,
-    quantities,
+    symbol_table,
 )
 
 __all__ = ["derive_escape"]
@@ -43,6 +44,7 @@ _ROWS = {
     EQUATOR: Quantity(EQUATOR, "J'_0", "slope at the equator"),
     EQUATOR_CURVATURE: Quantity(EQUATOR_CURVATURE, "J''_0", "curvature at the equator"),
 }
+declare(_ROWS)
 
 
 def derive_escape(proportional: bool = True) -> Derivation:
@@ -51,10 +53,9 @@ def derive_escape(proportional: bool = True) -> Derivation:
     add_limit(chain, proportional)
     _add_pace(chain)
     _add_equator(chain, KAPPA if proportional else sp.Integer(0))
-    inputs = (THETA, FRACTION, REST, BETA, *((KAPPA,) if proportional else ()))
     record = Equations(
         f"signal_recovery.escape.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, extra=(ROWS[RAPIDITY], *_ROWS.values())),
+        symbol_table(chain),
         {},
         {s.name: chain.results[s] for s in _ROWS},
         limits=_limits(proportional),

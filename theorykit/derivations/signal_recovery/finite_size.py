@@ -29,10 +29,11 @@ from theorykit.derivations.signal_recovery.symbols import (
     THETA,
     TOKENS,
     along_rho,
+    declare,
     gaussian_moments,
     masses,
     precise,
-    quantities,
+    symbol_table,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ ROWS = {
     FINITE_OBJECTIVE: Quantity(FINITE_OBJECTIVE, "J_L", "objective of a finite model to order 1/L"),
     FINITE_SLOPE: Quantity(FINITE_SLOPE, "J_L'", "its derivative in the alignment"),
 }
+declare(ROWS)
 _DELTA = "delta method for ratios of sums over tokens, the classes having fixed sizes"
 _SEEN = simulated("gradient of the finite model at the validation points")
 
@@ -76,9 +78,7 @@ def derive_finite_size() -> Derivation:
     equations = (MASS, NOISE_MASS, MEAN_SCORE, SECOND_MOMENT)
     record = Equations(
         "signal_recovery.finite_size",
-        quantities(
-            THETA, FRACTION, REST, BETA, RHO, TOKENS, DIMENSION, MASS, NOISE_MASS, extra=tuple(ROWS.values())
-        ),
+        symbol_table(chain),
         {s: chain.results[s] for s in equations},
         {s.name: chain.results[s] for s in shown},
     )

@@ -30,8 +30,9 @@ from theorykit.derivations.signal_recovery.symbols import (
     REST,
     RHO,
     THETA,
+    declare,
     precise,
-    quantities,
+    symbol_table,
 )
 
 __all__ = ["SHIFT", "derive_fixed_points"]
@@ -51,6 +52,7 @@ _ROWS = {
     SEPARATRIX: Quantity(SEPARATRIX, r"\rho_c", "alignment at the shift x"),
     LOWER: Quantity(LOWER, "x_-", "lower end of a bracket of the root, whose upper end is 0"),
 }
+declare(_ROWS)
 _ODDS = FRACTION / REST * sp.exp(SHIFT)
 _IN_SHIFT = {MASS: 1 / (1 + 1 / _ODDS), NOISE_MASS: 1 / (1 + _ODDS)}
 _POINTS = tuple({**point, "x": x} for point, x in zip(POINTS, ("-1.7", "0.4"), strict=True))
@@ -63,10 +65,9 @@ def derive_fixed_points(proportional: bool = True) -> Derivation:
     add_limit(chain, proportional)
     add_balance(chain, KAPPA if proportional else sp.Integer(0))
     found = (BALANCE, BALANCE_SLOPE, SEPARATRIX, LOWER)
-    inputs = (THETA, FRACTION, REST, BETA, *((KAPPA,) if proportional else ()))
     record = Equations(
         f"signal_recovery.fixed_points.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, extra=(_ROWS[SHIFT], *(_ROWS[s] for s in found))),
+        symbol_table(chain),
         {},
         {s.name: chain.results[s] for s in found},
         limits=_limits(proportional),

@@ -19,7 +19,7 @@ import sympy as sp
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, simulated, verified
 from theorykit.derivations.nodes import Expectation
-from theorykit.derivations.signal_recovery.limit import DRIFT, OBJECTIVE, ROWS, SLOPE
+from theorykit.derivations.signal_recovery.limit import DRIFT, OBJECTIVE, SLOPE
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     FRACTION,
@@ -30,7 +30,7 @@ from theorykit.derivations.signal_recovery.symbols import (
     REST,
     RHO,
     THETA,
-    quantities,
+    symbol_table,
 )
 from theorykit.formula import parse
 
@@ -54,11 +54,10 @@ def derive_kernel(kernel: str = "softplus(t)", proportional: bool = True) -> Der
     _add_objective(chain, phi, kappa)
     _add_slope(chain, phi, kappa)
     shown = (OBJECTIVE, SLOPE, DRIFT, MASS)
-    inputs = (THETA, FRACTION, REST, BETA, RHO, *((KAPPA,) if proportional else ()))
     turns = sorted({*formula.kinks(), *formula.fronts()})
     record = Equations(
         f"signal_recovery.kernel.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, MASS, extra=tuple(ROWS[s] for s in shown[:3])),
+        symbol_table(chain),
         {},
         {s.name: chain.results[s] for s in shown},
         breakpoints={

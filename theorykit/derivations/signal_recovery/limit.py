@@ -30,10 +30,11 @@ from theorykit.derivations.signal_recovery.symbols import (
     RHO,
     THETA,
     along_rho,
+    declare,
     gaussian_moments,
     masses,
     precise,
-    quantities,
+    symbol_table,
 )
 
 __all__ = [
@@ -65,6 +66,7 @@ ROWS = {
     RAPIDITY: Quantity(RAPIDITY, "s", "artanh rho"),
     RAPIDITY_RATE: Quantity(RAPIDITY_RATE, r"\dot s", "derivative of artanh rho in time"),
 }
+declare(ROWS)
 _LARGE = "law of large numbers for the sums over tokens, class by class"
 _SEEN = simulated("gradient of the finite model, corrected to order 1/L, at the validation points")
 
@@ -81,10 +83,9 @@ def derive_limit(proportional: bool = True) -> Derivation:
     add_limit(chain, proportional)
     _add_rapidity(chain)
     shown = (OBJECTIVE, SLOPE, CURVATURE, DRIFT, DRIFT_SLOPE, RAPIDITY_RATE)
-    inputs = (THETA, FRACTION, REST, BETA, RHO, *((KAPPA,) if proportional else ()))
     record = Equations(
         f"signal_recovery.limit.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, MASS, NOISE_MASS, extra=tuple(ROWS[s] for s in (*shown, RAPIDITY))),
+        symbol_table(chain),
         {s: chain.results[s] for s in (MASS, NOISE_MASS)},
         {s.name: chain.results[s] for s in (*shown, MASS, NOISE_MASS)},
         limits=_limits(proportional),

@@ -29,21 +29,19 @@ from theorykit.derivations.signal_recovery.finite_size import (
     SECOND_MOMENT,
     add_first_moments,
 )
-from theorykit.derivations.signal_recovery.finite_size import ROWS as MOMENT_ROWS
 from theorykit.derivations.signal_recovery.limit import add_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
-    FRACTION,
     KAPPA,
     MASS,
     NOISE_MASS,
     PAPER,
     POINTS,
-    REST,
     RHO,
     THETA,
+    declare,
     in_masses,
-    quantities,
+    symbol_table,
 )
 
 __all__ = ["PARALLEL", "PERPENDICULAR", "ROWS", "SYMBOLS", "add_noise", "derive_noise"]
@@ -71,6 +69,7 @@ ROWS = {
         PERPENDICULAR, r"v_\perp", "L times the variance of the gradient in any other direction"
     ),
 }
+declare(ROWS)
 #: Symbols in which both variances are written, besides the masses.
 SYMBOLS = (MEAN_SCORE, SECOND_MOMENT, TRANSVERSE, CROSS, WITHIN, SKEW, SPREAD)
 _SEEN = simulated("variances of the sample gradient at the validation points")
@@ -88,11 +87,9 @@ def derive_noise(proportional: bool = True) -> Derivation:
     add_noise(chain, KAPPA if proportional else sp.Integer(0))
     used = SYMBOLS if proportional else tuple(s for s in SYMBOLS if s not in (SECOND_MOMENT, SKEW, SPREAD))
     shown = (PARALLEL, PERPENDICULAR)
-    rows = tuple((ROWS | MOMENT_ROWS)[s] for s in (*used, *shown))
-    inputs = (THETA, FRACTION, REST, BETA, RHO, *((KAPPA,) if proportional else ()))
     record = Equations(
         f"signal_recovery.noise.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, MASS, NOISE_MASS, extra=rows),
+        symbol_table(chain),
         {s: chain.results[s] for s in (MASS, NOISE_MASS, *used)},
         {s.name: chain.results[s] for s in shown},
     )

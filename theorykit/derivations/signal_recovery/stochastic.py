@@ -20,25 +20,20 @@ from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, verified
 from theorykit.derivations.nodes import normal_cdf
 from theorykit.derivations.signal_recovery.finite_size import FINITE_SLOPE, add_finite_size
-from theorykit.derivations.signal_recovery.finite_size import ROWS as MOMENT_ROWS
 from theorykit.derivations.signal_recovery.limit import add_limit
 from theorykit.derivations.signal_recovery.noise import PARALLEL, PERPENDICULAR, SYMBOLS, add_noise
-from theorykit.derivations.signal_recovery.noise import ROWS as NOISE_ROWS
 from theorykit.derivations.signal_recovery.symbols import (
-    BETA,
     DIMENSION,
-    FRACTION,
     MASS,
     NOISE_MASS,
     PAPER,
     POINTS,
-    REST,
     RHO,
     STEP_SIZE,
-    THETA,
     TOKENS,
+    declare,
     in_masses,
-    quantities,
+    symbol_table,
 )
 
 __all__ = ["derive_linear_laws", "derive_stochastic"]
@@ -55,6 +50,8 @@ WIDTH, CENTRE, START = (
 OPPOSED = sp.Symbol("opposed", positive=True)
 
 _ROWS = {
+    ALONG: Quantity(ALONG, "g_1", "component of a sample gradient in the plane of q and xi, across q"),
+    SQUARE: Quantity(SQUARE, "|g|^2", "square of a sample gradient projected on the tangent space"),
     DRIFT: Quantity(DRIFT, "F_{\\eta}", "mean rate of the alignment under steps of size eta"),
     RATE: Quantity(
         RATE, r"\lambda", "rate of return to the direction, or of escape from the separatrix", "(0, inf)"
@@ -67,6 +64,7 @@ _ROWS = {
     WIDTH: Quantity(WIDTH, "s", "width of the splitting at the separatrix"),
     OPPOSED: Quantity(OPPOSED, "P_-", "probability to end at -xi"),
 }
+declare(_ROWS)
 _SIZES = {"tokens": 40, "dimension": 7}
 
 
@@ -78,11 +76,9 @@ def derive_stochastic() -> Derivation:
     add_noise(chain, (DIMENSION - 1) / TOKENS)
     _add_mean_increment(chain)
     moments = (*SYMBOLS, FINITE_SLOPE, PARALLEL, PERPENDICULAR)
-    rows = MOMENT_ROWS | NOISE_ROWS | _ROWS
-    inputs = (THETA, FRACTION, REST, BETA, RHO, TOKENS, DIMENSION, STEP_SIZE)
     record = Equations(
         "signal_recovery.stochastic",
-        quantities(*inputs, MASS, NOISE_MASS, extra=tuple(rows[s] for s in (*moments, DRIFT))),
+        symbol_table(chain),
         {s: chain.results[s] for s in (MASS, NOISE_MASS, *moments)},
         {DRIFT.name: chain.results[DRIFT], PARALLEL.name: chain.results[PARALLEL]},
     )
@@ -146,12 +142,10 @@ def derive_linear_laws() -> Derivation:
     chain.define(OPPOSED, normal_cdf((CENTRE - START) / WIDTH), "the end is where start plus all noise lies")
     chain.add(OPPOSED, "width inserted", normal_cdf((CENTRE - START) / chain.results[WIDTH]), "linearized flow",
               _linear({WIDTH: chain.results[WIDTH]}), also=(WIDTH,))  # fmt: skip
-    inputs = (TOKENS, DIMENSION, STEP_SIZE)
     shown = (VARIANCE, GAP, WIDTH, OPPOSED)
-    rows = tuple(_ROWS[s] for s in (RATE, SIGMA, CENTRE, START, *shown))
     record = Equations(
         "signal_recovery.linear_laws",
-        quantities(*inputs, extra=rows),
+        symbol_table(chain),
         {},
         {s.name: chain.results[s] for s in shown},
     )

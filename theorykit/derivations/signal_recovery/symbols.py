@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import sympy as sp
 
+from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import tilt, wick
 from theorykit.derivations.ledger import Check, Quantity, verified
 from theorykit.derivations.nodes import Expectation
@@ -28,11 +29,12 @@ __all__ = [
     "THETA",
     "TOKENS",
     "along_rho",
+    "declare",
     "gaussian_moments",
     "in_masses",
     "masses",
     "precise",
-    "quantities",
+    "symbol_table",
 ]
 
 PAPER = "model of arXiv 2606.22406; derived here"
@@ -65,9 +67,20 @@ _TABLE = {
 }
 
 
-def quantities(*symbols: sp.Symbol, extra: tuple[Quantity, ...] = ()) -> tuple[Quantity, ...]:
-    """Rows of the symbol table for some symbols of the model, and further ones."""
-    return tuple(_TABLE[s] for s in symbols) + extra
+def declare(rows: Mapping[sp.Symbol, Quantity]) -> None:
+    """Add rows to the symbol table of the theory."""
+    _TABLE.update(rows)
+
+
+def symbol_table(chain: Chain) -> tuple[Quantity, ...]:
+    """Rows of all symbols that the steps of a chain use or define."""
+    used: set[sp.Basic] = set(chain.results)
+    for step in chain.steps:
+        used |= step.lhs.free_symbols | step.rhs.free_symbols
+    unknown = sorted(str(s) for s in used - set(_TABLE) if isinstance(s, sp.Symbol))
+    if unknown:
+        raise DerivationError(f"symbols without a row in the table of signal recovery: {unknown}")
+    return tuple(row for symbol, row in _TABLE.items() if symbol in used)
 
 
 # --------------------------------------------------------------------------- the attention masses

@@ -34,8 +34,9 @@ from theorykit.derivations.signal_recovery.symbols import (
     RHO,
     THETA,
     along_rho,
+    declare,
     masses,
-    quantities,
+    symbol_table,
 )
 
 __all__ = ["derive_global_maximum", "derive_thresholds"]
@@ -54,6 +55,7 @@ KAPPA_GLOBAL = sp.Symbol("kappa_global", real=True)
 
 _ROWS = {
     OPPOSED: Quantity(OPPOSED, r"h_{-1}", "factor of the slope at -xi, negative where -xi is stable"),
+    QUADRATIC: Quantity(QUADRATIC, r"h^*_{-1}", "the same factor as a quadratic in the mass"),
     A: Quantity(A, "a", "constant coefficient of the quadratic in the mass at -xi"),
     B: Quantity(B, "b", "linear coefficient of the quadratic in the mass at -xi"),
     DISCRIMINANT: Quantity(DISCRIMINANT, "D", "discriminant of the quadratic"),
@@ -73,6 +75,7 @@ _ROWS = {
         KAPPA_GLOBAL, r"\kappa_g", "dimensions per token above which -xi is the global maximum"
     ),
 }
+declare(_ROWS)
 _POINTS = (
     {**POINTS[0], "beta": "1.4", "kappa": "0.2", "x": "-1.7"},
     {**POINTS[1], "beta": "0.9", "kappa": "0.8", "x": "0.4"},
@@ -100,12 +103,9 @@ def derive_thresholds(proportional: bool = True) -> Derivation:
         _add_beta(chain)
         shown.append(BETA_C)
     inner = (A, B, UPPER_MASS, UPPER_NOISE, LOWER_MASS, LOWER_NOISE)
-    inputs = (THETA, FRACTION, REST, BETA, *((KAPPA,) if proportional else ()))
-    rows = tuple(_ROWS[s] for s in (*inner, *shown))
-    shift = Quantity(SHIFT, "x", "logit of the attention mass minus the logit of pi")
     record = Equations(
         f"signal_recovery.thresholds.{'proportional' if proportional else 'fixed_dimension'}",
-        quantities(*inputs, extra=rows if proportional else (shift, *rows)),
+        symbol_table(chain),
         {s: chain.results[s] for s in (DISCRIMINANT, *inner, LOGIT_UPPER, LOGIT_LOWER)},
         {s.name: chain.results[s] for s in (*shown, A, B)},
         limits=_limits(proportional),
@@ -243,7 +243,7 @@ def derive_global_maximum() -> Derivation:
               "both differences between the poles written as products", _check(), also=(OBJECTIVE,))  # fmt: skip
     record = Equations(
         "signal_recovery.global_maximum",
-        quantities(THETA, FRACTION, REST, BETA, extra=(_ROWS[KAPPA_GLOBAL],)),
+        symbol_table(chain),
         {},
         {KAPPA_GLOBAL.name: chain.results[KAPPA_GLOBAL]},
     )
