@@ -20,6 +20,8 @@ from importlib.metadata import PackageNotFoundError, version
 import mpmath
 import numpy as np
 
+import theorykit as tk
+from theorykit import interpolation as ip
 from theorykit import random_matrices as rm
 
 POINTS = 400
@@ -120,6 +122,21 @@ def compare(title: str, grid: np.ndarray, truth: np.ndarray, entries: dict[str, 
         print(f"  {label:<24}{np.max(error):>15.1e}{np.median(error):>15.1e}{first:>15.2f}{best:>15.2f}")
 
 
+def interpolation() -> None:
+    """The attention model: times after compilation, beside the goals they were set beforehand (an idle machine)."""
+    model = ip.Attention("tanh(x)", ratio=0.5, ridge=1.0, signal=1.0, aligned=1.0)
+    over = {"ratio": np.geomspace(0.1, 5, 25).tolist(), "ridge": np.geomspace(1e-3, 10, 40).tolist()}
+    grid = np.geomspace(1e-3, 20, POINTS)
+    tk.curve(ip.interpolation_error, model, over=over)
+    ip.density(model, grid)
+    print("\ninterpolation error of attention, theorykit alone")
+    for what, work, goal in (
+        ("1000 points (p/n, ridge)", lambda: tk.curve(ip.interpolation_error, model, over=over), 1.0),
+        (f"density on {POINTS} points", lambda: ip.density(model, grid), 1.0),
+    ):
+        print(f"  {what:<28}{best_time(work, 3):>8.2f} s, goal {goal:g} s")
+
+
 def main() -> None:
     for ratio in RATIOS:
         low, high = (1 - ratio**0.5) ** 2, (1 + ratio**0.5) ** 2
@@ -129,6 +146,7 @@ def main() -> None:
     grid = 27 / 4 * (np.arange(POINTS) + 0.5) / POINTS
     title = "product of two free Marchenko-Pastur laws of ratio 1"
     compare(title, grid, fuss_catalan(grid), contestants_fuss_catalan())
+    interpolation()
 
 
 if __name__ == "__main__":

@@ -84,7 +84,8 @@ class WeightsReport:
         shares = [layer.whole.identity_share for layer in self.layers]
         head_total = sum(len(layer.heads) for layer in self.layers)
         heads = f"; {self.supported_heads} of {head_total} heads, on their own" if head_total else ""
-        spread = f"the identity carries {_percent(min(shares))} to {_percent(max(shares))} of |W|^2"
+        ends = dict.fromkeys((_percent(min(shares)), _percent(max(shares))))
+        spread = f"the identity carries {' to '.join(ends)} of |W|^2"
         if len(good) == len(self.layers):
             return f"identity plus low rank holds in all {len(self.layers)} layers ({spread}{heads})"
         if good:
