@@ -59,7 +59,9 @@ _SPLITTING = (3.0, 0.3, 1.0, 500, 5, 0.004, 1500)
 #: Dimensions in which uniform starts are tried: theta, fraction, beta, tokens, dimension, step size, steps.
 _BASINS = ((3.0, 0.3, 1.0, 500, 3, 0.005, 1500), (3.0, 0.3, 1.0, 500, 6, 0.005, 1500))
 
-_CLIMBERS, _RESIDENTS, _SPLIT, _UNIFORM = 24, 24, 100, 200  # trials
+#: A sample is a sequence; a trial of a climb takes many of them, and counts as so many samples. Least number of trials.
+_SAMPLES_PER_TRIAL, _LEAST = 300, 32
+_CLIMBERS, _SPLIT, _UNIFORM = 32, 100, 200  # trials that are enough
 
 
 def validation_points() -> tuple[ValidationPoint, ...]:
@@ -71,14 +73,20 @@ def validation_points() -> tuple[ValidationPoint, ...]:
     return tuple(points + [_basin_point(*row) for row in _BASINS])
 
 
+def _trials(samples: int) -> int:
+    """Number of trials that a number of samples pays for."""
+    return max(_LEAST, samples // _SAMPLES_PER_TRIAL)
+
+
 def _described(what: str, model: Model, **rest: Any) -> dict[str, Any]:
     shown = {"theta": model.theta, "fraction": model.fraction, "beta": model.beta}
     return {"what": what, **shown, **rest}
 
 
 def _mean(name: str, sample: np.ndarray) -> dict[str, Estimate]:
-    """Mean over trials with its standard error."""
-    spread = float(sample.std(ddof=1)) / math.sqrt(sample.size) if sample.size > 1 else 0.0
+    """Mean over trials with its standard error, widened to make z of few trials as wide as of many."""
+    count = sample.size
+    spread = float(sample.std(ddof=1)) * math.sqrt((count - 1) / (count - 3) / count)
     return {name: Estimate(float(sample.mean()), spread, "standard error")}
 
 
@@ -157,7 +165,7 @@ def _climb_point(
         _described("climb", model, **sizes, start=start),
         partial(_predict_climb, model, sizes, start, instants),
         partial(_sample_climb, model, sizes, start, instants),
-        trials=_CLIMBERS,
+        trials=_CLIMBERS * _SAMPLES_PER_TRIAL,
     )
 
 
@@ -177,7 +185,7 @@ def _sample_climb(
     from theorykit.signal_recovery.simulation import simulate
 
     found = simulate(
-        model, **sizes, steps=instants[-1], every=instants[0], start=start, trials=trials, seed=seed
+        model, **sizes, steps=instants[-1], every=instants[0], start=start, trials=_trials(trials), seed=seed
     )
     rho = found["rho"].sel(step=instants).to_numpy()
     result: dict[str, Any] = {}
@@ -205,7 +213,7 @@ def _stationary_point(
         _described("stationary", model, **sizes, pole=pole),
         partial(_predict_stationary, model, sizes, pole),
         partial(_sample_stationary, model, sizes, pole, steps),
-        trials=_RESIDENTS,
+        trials=_CLIMBERS * _SAMPLES_PER_TRIAL,
     )
 
 
@@ -220,7 +228,7 @@ def _sample_stationary(
 ) -> Mapping[str, Any]:
     from theorykit.signal_recovery.simulation import simulate
 
-    found = simulate(model, **sizes, steps=steps, start=float(pole), trials=trials, seed=seed)
+    found = simulate(model, **sizes, steps=steps, start=float(pole), trials=_trials(trials), seed=seed)
     rest = 1.0 - abs(found["rho"].to_numpy()[:, steps // 2 :])
     return _mean("1 - |rho|", rest.mean(axis=1))
 
@@ -236,7 +244,7 @@ def _splitting_point(start: float) -> ValidationPoint:
         _described("separatrix", model, **sizes, start=start),
         partial(_predict_splitting, model, sizes, start),
         partial(_sample_side, model, sizes, start, steps),
-        trials=_SPLIT,
+        trials=_SPLIT * _SAMPLES_PER_TRIAL,
     )
 
 
@@ -255,7 +263,7 @@ def _basin_point(
         _described("basin", model, **sizes),
         partial(_predict_basin, model, tokens, dimension),
         partial(_sample_side, model, sizes, "uniform", steps),
-        trials=_UNIFORM,
+        trials=_UNIFORM * _SAMPLES_PER_TRIAL,
     )
 
 
@@ -273,7 +281,7 @@ def _sample_side(
     from theorykit.signal_recovery.phases import separatrix
     from theorykit.signal_recovery.simulation import simulate
 
-    found = simulate(model, **sizes, steps=steps, every=steps, start=start, trials=trials, seed=seed)
+    found = simulate(model, **sizes, steps=steps, every=steps, start=start, trials=_trials(trials), seed=seed)
     border = separatrix(model)
     assert border is not None  # the points are chosen where there is one
     return _probability("probability of -xi", found["rho"].to_numpy()[:, -1] < border)
