@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 from scipy.optimize import minimize
-from trajectories import trajectories_against_jitcode, trajectories_against_scipy
+from trajectories import chain_against_vectors, trajectories_against_jitcode, trajectories_against_scipy
 
 import theorykit as tk
 from theorykit import single_location as slr
@@ -184,6 +184,7 @@ BENCHMARKS = (
     curve_of_four_activations,
     trajectories_against_scipy,
     trajectories_against_jitcode,
+    chain_against_vectors,
 )
 
 
