@@ -409,6 +409,8 @@ class TestMathematics:
             ("latex", "xyz"),
             ("derive", "xyz"),
             ("derive", "slr.xyz"),
+            ("derive", "slr.bayes_risk", "--option", "task=foo"),
+            ("derive", "slr.bayes_risk", "--option", "tsk=max"),
             ("validate", "slr", "--trials", "0"),
         ],
     )

@@ -85,6 +85,17 @@ def test_bad_arguments_are_named():
         derivations.get("toy.nothing")
 
 
+def test_unknown_options_are_named():
+    with pytest.raises(TypeError, match="bayes_risk has no option 'tsk'; did you mean 'task'"):
+        derivations.get("single_location.bayes_risk", tsk="max")
+    with pytest.raises(TypeError, match="risk has no option 'law'; options: activation"):
+        derivations.get("single_location.risk", law="softmax")
+    with pytest.raises(ValueError, match="task must be 'spiked' or 'max', got 'foo'"):
+        derivations.get("single_location.bayes_risk", task="foo")
+    with pytest.raises(ValueError, match=r"activation must be one of .* got 'foo'"):
+        derivations.get("single_location.risk", activation="foo")
+
+
 # ----------------------------------------------------------------- substitution
 
 

@@ -111,7 +111,7 @@ def get(name: str, **options: Any) -> Derivation:
     DerivationError
         No derivation has this name.
     TypeError
-        ``name`` is no text, or an option is not hashable.
+        ``name`` is no text, or an option is unknown or not hashable.
     """
     _require_known(name)
     for option, value in options.items():
@@ -179,10 +179,26 @@ def _derive(target: str, options: tuple[tuple[str, type, Any], ...]) -> Derivati
 
     module, function = target.split(":")
     derive = getattr(importlib.import_module(module), function)
+    _require_options(target, derive, [option for option, _, _ in options])
     derivation = derive(**{option: value for option, _, value in options})
     if not isinstance(derivation, Derivation):
         raise TypeError(f"{target} must return a Derivation, got {type(derivation).__name__}")
     return derivation
+
+
+def _require_options(target: str, derive: Callable[..., Derivation], given: list[str]) -> None:
+    import difflib
+    import inspect
+
+    known = inspect.signature(derive).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in known.values()):
+        return
+    for option in given:
+        if option not in known:
+            (name,) = [n for n, entry in CATALOGUE.items() if entry == target][:1]
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known) or 'none'}"
+            raise TypeError(f"derivation {name} has no option {option!r}; {hint}")
 
 
 def _replaced(name: str, options: dict[str, Any], replacement: Any) -> Derivation:

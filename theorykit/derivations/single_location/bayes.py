@@ -61,6 +61,8 @@ _TRIPLE = {"nu": 0.6, "L": 3, "noise": 0.4}
 
 def derive_bayes_risk(task: str = "spiked") -> Derivation:
     """Excess Bayes risk and Bayes risk of one task ("spiked" or "max"), in nu, L and the noise."""
+    if task not in ("spiked", "max"):
+        raise ValueError(f"task must be 'spiked' or 'max', got {task!r}")
     squared_error, noisy, steps, excess = {"spiked": _spiked, "max": _max}[task]()
     concrete = _likelihood(task)
 

@@ -108,6 +108,8 @@ def _results(excess: sp.Symbol, risk: sp.Symbol, best: sp.Symbol, best_excess: s
 
 def derive_risk(activation: str = "normalized") -> Derivation:
     """Risk, excess risk and best value overlap in the moments of "normalized" or "elementwise" weights."""
+    if activation not in _INPUTS:
+        raise ValueError(f"activation must be one of {tuple(_INPUTS)}, got {activation!r}")
     excess, risk = sp.Symbol("excess", real=True), sp.Symbol("risk", real=True)
     best, best_excess = sp.Symbol("best_m_v", real=True), sp.Symbol("best_excess", real=True)
     model, noisy = _model(sp.Integer(0)), _model(DELTA * XI)
