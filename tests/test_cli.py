@@ -412,6 +412,8 @@ class TestMathematics:
             ("derive", "slr.bayes_risk", "--option", "task=foo"),
             ("derive", "slr.bayes_risk", "--option", "tsk=max"),
             ("validate", "slr", "--trials", "0"),
+            ("validate", "slr", "--plot", "a.txt"),
+            ("validate", "slr", "-o", "none/a.md"),
         ],
     )
     def test_bad_input(self, arguments):

@@ -86,6 +86,13 @@ def test_written_by_suffix(tmp_path):
         write_report(data, tmp_path / "a.pdf")
 
 
+def test_figure_of_many_rows_has_a_bounded_height():
+    few, many = figure(report(*np.zeros(10))), figure(report(*np.linspace(-2, 2, 200)))
+    assert len(few.axes[0].get_yticklabels()) == 10
+    assert many.get_size_inches()[1] <= 8
+    assert many.axes[0].get_ylabel() == "comparison"
+
+
 def test_figure_shows_the_scores_and_touches_no_setting():
     before = dict(
         dict.items(matplotlib.rcParams)

@@ -43,6 +43,7 @@ def validate(
     trials: Annotated[int | None, typer.Option("--trials", min=1, help="Samples per comparison.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulations.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Report: .md or .html.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Figure: .png, .pdf or .svg.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Compare with simulations.
@@ -52,10 +53,14 @@ def validate(
     from theorykit.progress import progress_bar
     from theorykit.validation.run import validate as run
 
-    if out is not None:
-        from theorykit.saving import require_suffix
+    for option, path, suffixes in (
+        ("--out", out, (".md", ".html")),
+        ("--plot", plot, (".png", ".pdf", ".svg")),
+    ):
+        if path is not None:
+            from theorykit.saving import require_suffix
 
-        require_suffix("--out", out, (".md", ".html"))
+            require_suffix(option, path, suffixes)
     with progress_bar(f"simulations of {theory}") as bar:
         name = inputs.theory_name(theory)
         report = run(name, trials=trials, seed=seed, on_point=partial(bar.stand, f"simulations of {theory}"))
@@ -64,6 +69,11 @@ def validate(
 
         write_report(report, out)
         typer.echo(f"wrote {out}", err=True)
+    if plot is not None:
+        from theorykit.validation.report import figure
+
+        figure(report).savefig(plot, dpi=150)
+        typer.echo(f"wrote {plot}", err=True)
     _print_report(report, json)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["figure", "to_html", "to_markdown", "write_report"]
 
+_MOST_NAMES = 60
 _STYLE = (
     "body{font-family:sans-serif;margin:2em auto;max-width:70em;padding:0 1em}"
     "table{border-collapse:collapse;margin:1em 0}"
@@ -68,13 +69,14 @@ def write_report(report: ValidationReport, path: str | Path) -> Path:
 def figure(report: ValidationReport) -> Figure:
     """Normalized residuals: z of every row, and their distribution function beside the normal one.
 
-    The grey band is the threshold and the bars are one standard error. The figure belongs to no backend and
-    no global setting of matplotlib is touched.
+    Rows are named where there is room for it. The grey band is the threshold and the bars are one standard
+    error. The figure belongs to no backend and no global setting of matplotlib is touched.
     """
     from matplotlib.figure import Figure
 
     rows = report.rows
-    drawing = Figure(figsize=(10.0, max(3.0, 1.2 + 0.25 * len(rows))), layout="constrained")
+    height = 1.2 + 0.25 * len(rows) if len(rows) <= _MOST_NAMES else 6.0
+    drawing = Figure(figsize=(10.0, max(3.0, height)), layout="constrained")
     residuals, distribution = drawing.subplots(1, 2, width_ratios=[2, 1])
     _draw_residuals(residuals, report)
     _draw_distribution(distribution, report)
@@ -89,7 +91,11 @@ def _draw_residuals(axes, report: ValidationReport) -> None:
     axes.axvline(0.0, color="0.5", linewidth=0.8)
     axes.errorbar([row.z for row in report.rows], heights, xerr=1.0, fmt="none", ecolor="0.6", elinewidth=0.8)
     axes.scatter([row.z for row in report.rows], heights, c=colors, zorder=3)
-    axes.set_yticks(list(heights), [f"{line[0]}  {line[1]}" for line in report.table()], fontsize="x-small")
+    if len(report.rows) <= _MOST_NAMES:
+        names = [f"{line[0]}  {line[1]}" for line in report.table()]
+        axes.set_yticks(list(heights), names, fontsize="x-small")
+    else:
+        axes.set_ylabel("comparison")
     axes.invert_yaxis()
     axes.set_xlabel("(theory − simulation) / error")
 
