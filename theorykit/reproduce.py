@@ -7,8 +7,11 @@ The grids are the data below; everything else is one call per stage: compute, sa
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,7 @@ from theorykit import single_location as slr
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["MAX", "SPIKED", "Comparison", "single_location"]
+__all__ = ["MAX", "SPIKED", "Comparison", "compile_for", "single_location"]
 
 _ESTIMATORS = ("bayes", "softmax", "softplus", "erf-best", "linear", "best-elementwise")
 
@@ -80,23 +83,60 @@ def single_location(
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     total = sum(comparison.points for comparison in comparisons)
+    found = {}
+    helpers = _compilers(comparisons[1:])
     with progress_bar("risks", total=total, enabled=progress) as bar:
-        found = {comparison.name: _compute(comparison, bar) for comparison in comparisons}
+        for comparison in comparisons:
+            if comparison.name in helpers:
+                _equations()  # something to do meanwhile
+                helpers[comparison.name].wait()
+            found[comparison.name] = _compute(comparison, bar)
     for comparison in comparisons:
         _write(comparison, found[comparison.name], target)
-    (target / "equations.tex").write_text(_equations("single_location"), encoding="utf-8")
+    (target / "equations.tex").write_text(_equations(), encoding="utf-8")
     return found
 
 
-def _equations(theory: str) -> str:
-    """The LaTeX document of a theory; deriving it takes seconds, so it is kept in the cache."""
+_LATEX = "latex single_location"
+
+
+def _equations() -> str:
+    """The LaTeX document; deriving it takes seconds, so it is kept in the cache."""
     from theorykit import derivations
     from theorykit.codegen import cache
     from theorykit.theory import latex
 
     if any(derivations.is_substituted(name) for name in derivations.CATALOGUE):
-        return latex(theory)
-    return cache.text(f"latex {theory}", lambda: latex(theory))
+        return latex("single_location")
+    return cache.text(_LATEX, lambda: latex("single_location"))
+
+
+def _compilers(comparisons: tuple[Comparison, ...]) -> dict[str, subprocess.Popen[bytes]]:
+    """Where nothing is compiled yet, a process for each comparison that compiles what it needs meanwhile.
+
+    A process that fails is no loss: whatever is missing afterwards is compiled here.
+    """
+    from theorykit.codegen import cache
+
+    if cache.known_text(_LATEX) is not None or (os.cpu_count() or 1) < 2:
+        return {}
+    known = [c for c in comparisons if c in (SPIKED, MAX)]
+    code = "from theorykit.reproduce import compile_for; compile_for({!r})"
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", code.format(name)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    return {c.name: start(c.name) for c in known}
+
+
+def compile_for(name: str) -> None:
+    """Have everything compiled that a comparison of this module needs, by computing a few of its points."""
+    (comparison,) = [c for c in (SPIKED, MAX) if c.name == name]
+    length = next(iter(comparison.lengths))
+    nu = (comparison.nu[1], comparison.nu[-1])
+    few = replace(comparison, nu=nu, lengths={length: comparison.lengths[length]})
+    _compute(few, lambda: None)
 
 
 def _compute(comparison: Comparison, advance: Callable[[], None]) -> xr.Dataset:

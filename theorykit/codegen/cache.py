@@ -40,6 +40,7 @@ __all__ = [
     "fingerprint",
     "folder",
     "import_module",
+    "known_text",
     "lookup",
     "remember",
     "store",
@@ -330,16 +331,26 @@ def remember(request: tuple[object, ...], key: str) -> None:
 
 def text(name: str, build: Callable[[], str]) -> str:
     """A text that is a function of the sources of the package, built once for each state of them."""
-    path = folder() / "index" / (_key_of(json.dumps([name, _package_state()]).encode()) + ".json")
-    try:
-        entry = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        entry = None
-    if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get("text"), str):
-        return entry["text"]
-    found = build()
-    os.replace(_write_beside(path, json.dumps({"name": name, "text": found}).encode()), path)
+    found = known_text(name)
+    if found is None:
+        found = build()
+        data = json.dumps({"name": name, "text": found}).encode()
+        os.replace(_write_beside(_text_path(name), data), _text_path(name))
     return found
+
+
+def known_text(name: str) -> str | None:
+    """A text that was built for the present sources of the package, or None."""
+    try:
+        entry = json.loads(_text_path(name).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    is_whole = isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get("text"), str)
+    return entry["text"] if is_whole else None
+
+
+def _text_path(name: str) -> Path:
+    return folder() / "index" / (_key_of(json.dumps([name, _package_state()]).encode()) + ".json")
 
 
 @cache

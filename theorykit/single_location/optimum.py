@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOISE", "SEARCH", "Search", "find_optimum", "squared"]
 
-SEARCH, _SMOOTH, _FINAL = 1e-4, 1e-9, 1e-12  # accuracy of the grids of the search, the polynomial, the value
+SEARCH, _SMOOTH, _FINAL = 1e-4, 1e-11, 1e-12  # accuracy of the grids of the search, the polynomial, the value
 _FINER = 1.3  # grids of the value, to start with, against those of the polynomial
 _SMALL_GAIN = 0.02  # below it, coarse grids do not tell one key from another
 _FINEST = 1e-14  # no grid is asked to be better
@@ -35,6 +35,7 @@ _POLISH = 3e-3  # relative step of the final polynomial
 _POLISH_ROUNDS = 8
 _STEEP = 1e-4  # largest curvature of the risk over one step of the polynomial, relative to its scale
 NOISE = 4e-15  # rounding of a risk, relative
+_OSCILLATION = 2000.0  # of the errors of the grids, in radians over the size of the key
 _NEAR = 0.02  # relative move of the key up to which grids and the errors on them are those of the same place
 
 
@@ -277,8 +278,8 @@ class Search:
     def _open(self, grid: float, steep: float, vertex: Vertex, excess: float) -> tuple[float, float]:
         """Error of the key in steps and of the risk, from the truncated polynomial, rounding, and the grids."""
         truncated = 40 * steep**1.5  # the fifth derivative, from how the second compares with the risk
-        # errors of the grids change over the size of the key like the risk itself, or up to 100 times faster
-        uneven = 100 * grid * excess / vertex.curvature
+        # errors of a trapezoid rule oscillate as the integrand moves over its nodes with the key
+        uneven = _OSCILLATION * grid * excess / vertex.curvature
         blur = vertex.blur + min(1.0, truncated + uneven)
         return blur, 0.5 * vertex.curvature * blur**2 + FLAT * excess
 
