@@ -12,6 +12,7 @@ nodes       the expression language: averages, half-line integrals, token sums
 gaussian    Wick, Stein, exponential tilt
 proximal    the least value of a loss plus a penalty
 replica     empirical risk minimization: action, saddle-point equations
+overlaps    gradient flow of vectors as a flow of their overlaps
 laplace     averages of normalized weights factorize over tokens
 chain       steps written one after the other
 evaluate    numbers for expressions, by means of their own

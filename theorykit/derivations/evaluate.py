@@ -584,8 +584,10 @@ def evaluate_tensor(
         expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v)
     )
     expression = sp.sympify(expression)
-    fine = float(_Tensor(rule, 1.0).value(expression, environment, 0))
-    coarse = float(_Tensor(rule, 0.8, 0.88).value(expression, environment, 0))
+    found = [_Tensor(rule, *grid).value(expression, environment, 0) for grid in ((1.0,), (0.8, 0.88))]
+    if any(np.iscomplexobj(value) for value in found):
+        raise DerivationError(f"brute-force evaluation is not real at {dict(values)}")
+    fine, coarse = map(float, found)
     if not (math.isfinite(fine) and math.isfinite(coarse)):
         raise DerivationError(f"brute-force evaluation is not finite at {dict(values)}")
     return fine, abs(fine - coarse)

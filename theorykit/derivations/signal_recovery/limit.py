@@ -18,6 +18,7 @@ import sympy as sp
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity, proved, simulated
 from theorykit.derivations.nodes import Expectation
+from theorykit.derivations.overlaps import Gram, overlap_flow
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     FIELD,
@@ -167,11 +168,11 @@ def _add_derivatives(chain: Chain, kappa: sp.Expr) -> None:
 def _add_flow(chain: Chain) -> None:
     """rho = q.xi under q' = grad J - (q.grad J) q with grad J = J' xi."""
     slope, curvature = SLOPE, CURVATURE
-    qq, qx, xx = sp.Integer(1), RHO, sp.Integer(1)
-    rate = slope * xx - slope * qx / qq * qx  # xi.(grad J - (q.grad J) q)
-    chain.define(
-        DRIFT, rate.xreplace({slope: chain.results[SLOPE]}), "xi.q' for the gradient ascent on the sphere"
-    )
+    value = sp.Function("J")(RHO)
+    gram = Gram(("q",), ("xi",), {RHO: ("q", "xi")}, {("q", "q"): sp.Integer(1)})
+    rate = overlap_flow(value, gram, spheres=["q"], ascent=True)[RHO]
+    chain.define(DRIFT, rate.xreplace({sp.diff(value, RHO): chain.results[SLOPE]}),
+                 "q.xi under the gradient ascent on the sphere, by the chain rule on the Gram matrix")  # fmt: skip
     flow = (1 - RHO) * (1 + RHO) * chain.results[SLOPE]
     chain.add(DRIFT, "projected gradient", flow, "|q| = |xi| = 1", proved())
     drift = (1 - RHO) * (1 + RHO) * slope
