@@ -30,7 +30,7 @@ def test_the_record_has_more_than_twenty_points_of_every_kind():
     assert [dict(p.parameters) for p in points] == [dict(p.parameters) for p in POINTS]
     assert len({repr(sorted(p.parameters.items())) for p in points}) == len(points) >= 20
     kinds = {p.parameters["what"] for p in points}
-    assert kinds == {"gradient", "climb", "stationary", "separatrix", "basin"}
+    assert kinds == {"gradient", "kernel", "climb", "stationary", "separatrix", "basin"}
     assert pickle.loads(pickle.dumps(points[0])).parameters == points[0].parameters
 
 
@@ -38,6 +38,12 @@ def test_gradients_agree():
     report = validate(theory_of(chosen("gradient")), trials=1500, seed=101)
     assert report.ok, str(report)
     assert len(report.rows) == 26
+
+
+def test_slopes_with_other_weights_agree():
+    report = validate(theory_of(chosen("kernel")), trials=400, seed=109)
+    assert report.ok, str(report)
+    assert all(row.simulation.error < 0.15 * abs(row.theory) for row in report.rows)
 
 
 def test_a_climb_and_a_stationary_law_agree():

@@ -1,8 +1,8 @@
 """Where the theory is set beside simulations of the finite model: points fixed beforehand.
 
-Five kinds: the gradient at one overlap, the mean overlap along a climb (with the mean effect of step noise), the
-stationary law at a pole, the side on which trials end that start around the separatrix, and the basins of a uniform
-start.
+The kinds: the gradient at one overlap, its mean with other weights than the softmax, the mean overlap along a climb
+(with the mean effect of step noise), the stationary law at a pole, the side on which trials end that start around the
+separatrix, and the basins of a uniform start.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ _GRADIENTS = (
     (1.0, 0.9, 0.8, 1000, 10, 0.9, True, 20_000),
     (2.0, 0.05, 0.6, 2000, 50, -0.9, True, 10_000),
     (0.8, 0.1, 0.8, 1000, 300, 0.3, True, 20_000),
+)
+#: Other weights: kernel, theta, fraction, beta, tokens, dimension, rho, samples. Here the slope is that of the limit.
+_KERNELS = (
+    ("relu(t)", 1.5, 0.1, 1.0, 4000, 20, 0.3, 1000),
+    ("log(1 + exp(t))", 2.0, 0.3, 1.0, 4000, 400, -0.5, 1000),
+    ("cosh(t)", 1.5, 0.5, 0.8, 4000, 20, 0.6, 1000),
 )
 #: theta, fraction, beta, tokens, dimension, start, step size, steps. From -0.8 the pole -1 traps; the last but one is
 #: a trap that the dimension makes, the last its like in few dimensions.
@@ -67,6 +73,7 @@ _CLIMBERS, _SPLIT, _UNIFORM = 32, 100, 200  # trials that are enough
 def validation_points() -> tuple[ValidationPoint, ...]:
     """All the points, each with its theory and its simulation."""
     points = [_gradient_point(*row) for row in _GRADIENTS]
+    points += [_kernel_point(*row) for row in _KERNELS]
     points += [_climb_point(*row) for row in _CLIMBS]
     points += [_stationary_point(*row) for row in _STATIONARY]
     points += [_splitting_point(start) for start in _SPLITTINGS]
@@ -141,8 +148,43 @@ def _sample_gradient(
 
     informative = round(model.fraction * tokens)
     return population_gradient(
-        model.theta, informative, tokens, dimension, rho, max(trials, 2), seed=seed, beta=model.beta
+        model.theta,
+        informative,
+        tokens,
+        dimension,
+        rho,
+        max(trials, 2),
+        seed=seed,
+        beta=model.beta,
+        kernel=model.kernel,
     )
+
+
+def _kernel_point(
+    kernel: str,
+    theta: float,
+    fraction: float,
+    beta: float,
+    tokens: int,
+    dimension: int,
+    rho: float,
+    samples: int,
+) -> ValidationPoint:
+    model = Model(theta, fraction, beta, kernel=kernel)
+    return ValidationPoint(
+        _described("kernel", model, kernel=kernel, tokens=tokens, dimension=dimension, rho=rho),
+        partial(_predict_limit, model, tokens, dimension, rho),
+        partial(_sample_gradient, model, tokens, dimension, rho),
+        trials=samples,
+    )
+
+
+def _predict_limit(model: Model, tokens: int, dimension: int, rho: float) -> Mapping[str, float]:
+    from theorykit.signal_recovery.landscape import slope
+
+    value: Any = slope(model.replace(kappa=(dimension - 1) / tokens), rho)
+    # the correction of order 1/L is derived for the exponential kernel only
+    return {"slope": Estimate(float(value), value.error + 4.0 / tokens * abs(value))}
 
 
 # ------------------------------------------------------------------------------------------------ climbs
