@@ -64,6 +64,7 @@ CATALOGUE: dict[str, str] = {
 CATALOGUE |= {
     f"signal_recovery.{name}": f"theorykit.derivations.signal_recovery.{module}:{function}"
     for name, module, function in (
+        ("reduction", "reduction", "derive_reduction"),
         ("limit", "limit", "derive_limit"),
         ("fixed_points", "fixed_points", "derive_fixed_points"),
         ("thresholds", "thresholds", "derive_thresholds"),

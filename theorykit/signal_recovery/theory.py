@@ -24,6 +24,9 @@ __all__ = ["THEORY"]
 def _catalogue() -> dict[str, Callable[[], Any]]:
     """Every derivation with the options it is used with; "name[option, ...]" -> function that makes it."""
     entries: dict[str, Callable[[], Any]] = {}
+    entries["reduction[1 of 2]"] = partial(
+        derivations.get, "signal_recovery.reduction", informative=1, tokens=2
+    )
     for name in ("limit", "fixed_points", "thresholds", "escape", "noise"):
         for label, proportional in (("fixed dimension", False), ("proportional dimension", True)):
             entries[f"{name}[{label}]"] = partial(
