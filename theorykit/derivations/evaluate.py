@@ -110,7 +110,9 @@ class _Precise:
 
     digits: int
     rule: str
+    parameters: Mapping[sp.Symbol, mpmath.mpf] = field(default_factory=dict)
     known: dict[tuple, mpmath.mpf] = field(default_factory=dict)
+    tables: dict[tuple, tuple[mpmath.mpf, dict[sp.Symbol, mpmath.mpf]]] = field(default_factory=dict)
 
     def value(self, expression: sp.Expr, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
         symbols, nodes, function = _skeleton(expression, "mpmath")
@@ -174,10 +176,14 @@ class _Precise:
             node = Expectation(inner, list(node.variables)[:-1])
             return self.value(node, environment)
         (variable,) = node.variables
-        norm = mpmath.sqrt(2 * mpmath.pi)
+        rest, parts = _own_parts(node.integrand, variable, frozenset(self.parameters))
+        inner = dict(environment)
 
         def density_times(x: mpmath.mpf) -> mpmath.mpf:
-            return mpmath.exp(-x * x / 2) * self.value(node.integrand, {**environment, variable: x}) / norm
+            weight, own = self._own(parts, variable, x)
+            inner[variable] = x
+            inner.update(own)
+            return weight * self.value(rest, inner)
 
         edges = _kinks(node.integrand, variable, environment)
         if edges or self.rule == "quad":
@@ -188,9 +194,19 @@ class _Precise:
             return mpmath.quad(density_times, grid)
         return self._trapezoid(density_times, mpmath.mpf(0), mpmath.mpf("0.5"))
 
+    def _own(
+        self, parts: tuple[tuple[sp.Symbol, sp.Expr], ...], variable: sp.Symbol, x: mpmath.mpf
+    ) -> tuple[mpmath.mpf, dict[sp.Symbol, mpmath.mpf]]:
+        """Density at ``x`` and what depends on it and on parameters alone: the same at every outer point."""
+        key = (parts, x)
+        if key not in self.tables:
+            own = {name: self.value(part, {**self.parameters, variable: x}) for name, part in parts}
+            self.tables[key] = (mpmath.npdf(x), own)
+        return self.tables[key]
+
     def _half_line(self, node: HalfLine, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
         with mpmath.workdps(8):
-            rough = _Precise(2, self.rule)
+            rough = _Precise(2, self.rule, self.parameters)
             scan = [(abs(rough.in_log(node, environment, mpmath.mpf(s))), s) for s in range(-120, 121, 5)]
         peak = max(scan, key=lambda pair: pair[0])[1]
         return self._trapezoid(
@@ -242,6 +258,27 @@ class _Precise:
                 quiet = quiet + 1 if abs(term) <= floor * largest else 0
                 index += 1
         return total
+
+
+@lru_cache(maxsize=1024)
+def _own_parts(
+    integrand: sp.Expr, variable: sp.Symbol, parameters: frozenset[sp.Symbol]
+) -> tuple[sp.Expr, tuple[tuple[sp.Symbol, sp.Expr], ...]]:
+    """The integrand with names for its largest parts that depend on the variable and on parameters alone."""
+    fixed = parameters | {variable}
+    names: dict[sp.Expr, sp.Symbol] = {}
+
+    def named(part: sp.Expr) -> sp.Expr:
+        if not part.args or isinstance(part, Node):
+            return part
+        free = part.free_symbols
+        if variable in free and free <= fixed and not part.has(Node):
+            return names.setdefault(part, sp.Symbol(f"_own_{len(names)}"))
+        arguments = [named(a) for a in part.args]
+        return part.func(*arguments) if tuple(arguments) != part.args else part
+
+    rest = named(integrand)
+    return rest, tuple((name, part) for part, name in names.items())
 
 
 def _lookup(symbol: sp.Symbol, environment: Mapping[sp.Symbol, Any]) -> Any:
@@ -316,11 +353,9 @@ def evaluate_all(
 ) -> dict[str, mpmath.mpf]:
     """Several expressions at one point; averages that they share are computed once."""
     with mpmath.workdps(digits + 10):
-        state = _Precise(digits, rule)
-        found = {
-            name: state.value(expression, _environment(expression, values, _mp_number))
-            for name, expression in expressions.items()
-        }
+        given = {n: _environment(e, values, _mp_number) for n, e in expressions.items()}
+        state = _Precise(digits, rule, {s: v for one in given.values() for s, v in one.items()})
+        found = {name: state.value(e, given[name]) for name, e in expressions.items()}
     with mpmath.workdps(digits):
         return {name: +mpmath.mpf(value) for name, value in found.items()}
 
