@@ -29,7 +29,7 @@ def test_docstring_examples(name):
 
 @pytest.mark.slow
 def test_readme_examples(tmp_path, monkeypatch, capsys):
-    """The Python blocks of the README, in order, in one namespace; the first prints numbers with errors."""
+    """All Python blocks of the README, in order, in one namespace; they print numbers with errors."""
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert len(blocks) == 3
     monkeypatch.chdir(tmp_path)
