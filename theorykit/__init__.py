@@ -33,6 +33,7 @@ _MODULES = (
     "derivations",
     "errors",
     "formula",
+    "interpolation",
     "plotting",
     "random_matrices",
     "results",

@@ -19,10 +19,11 @@ __all__ = ["Theory", "ValidationPoint", "audit", "derivation", "latex", "resolve
 
 #: Name of a theory -> module that defines its record ``THEORY``.
 _MODULES = {
+    "interpolation": "theorykit.interpolation.theory",
     "signal_recovery": "theorykit.signal_recovery.theory",
     "single_location": "theorykit.single_location.theory",
 }
-_ABBREVIATIONS = {"slr": "single_location", "sr": "signal_recovery"}
+_ABBREVIATIONS = {"ip": "interpolation", "slr": "single_location", "sr": "signal_recovery"}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from theorykit import derivations
+from theorykit import interpolation as ip
 from theorykit import single_location as slr
 from theorykit.derivations.evaluate import evaluate_tensor
 from theorykit.derivations.ledger import Equations
@@ -24,6 +25,7 @@ __all__ = ["READINGS", "READ_BY_NOTHING", "Reading", "observed"]
 READ_BY_NOTHING = {
     ("single_location.risk", "best_excess"),  # the search reports the excess risk at the best value
     ("single_location.linear", "B"),  # A, power and leak are read
+    ("interpolation.linear_regression", "quadratic_form"),  # the error is its derivative
 }
 
 
@@ -167,4 +169,38 @@ READINGS: tuple[Reading, ...] = (
              "shifted": False},
             AT | CROSS | {"L": 1}, risk(SPIKED.replace(length=1), slr.Softmax(), excess=True, **CROSS),
             "single"),
+)  # fmt: skip
+
+
+# --------------------------------------------------------------------------- interpolation error
+
+ATTENTION = ip.Attention("tanh(x) + 0.2*x**2", ratio=0.5, ridge=0.1, signal=1, aligned=0.7, label_mean=0.3)
+_PAIRS = ("uu", "uv", "uw", "vv", "vw", "ww", "qq", "qv", "qk", "hh", "hk", "kk", "qh")
+_TRACES = tuple(f"m_{pair}" for pair in _PAIRS)
+_RATES = tuple(f"r_{pair}" for pair in _PAIRS)
+
+
+def _solved(name: str, *needs: str) -> Reading:
+    def call() -> float:
+        found = ip.solve(ATTENTION)
+        return found.blocks[name.replace("trace", "m")] if name.startswith("trace") else found.values[name]
+
+    return Reading("interpolation.attention", {"centering": "entry"}, dict, call, None, (name, *needs))
+
+
+def _linear() -> float:
+    return ip.linear_regression_error(ratio=0.5, ridge=0.1, signal=1.0)
+
+
+READINGS += (
+    _solved("interpolation_error", *_TRACES, *_RATES),
+    *(_solved(name) for name in ("quadratic_form", "degrees_of_freedom", "feature_energy", "bulk_error")),
+    *(_solved(f"trace_{pair}") for pair in _PAIRS[:6]),
+    Reading("interpolation.spectrum", {"centering": "entry"}, dict,
+            lambda: float(ip.density(ATTENTION, [1.0]).density[0]), None, ("stieltjes", *_TRACES)),
+    Reading("interpolation.spectrum", {"centering": "entry"}, dict,
+            lambda: ip.outliers(ATTENTION)[-1], None, ("determinant",)),
+    Reading("interpolation.linear_regression", {}, dict, _linear, None, ("interpolation_error", "m_uu", "r_uu")),
+    Reading("interpolation.linear_regression", {}, dict,
+            lambda: ip.compare(ATTENTION, 0.2).ridge_regression, None, ("degrees_of_freedom",)),
 )  # fmt: skip

@@ -13,6 +13,7 @@ import sympy as sp
 
 from theorykit._latex.printer import HOLE, Hole, MathPrinter, is_denominator
 from theorykit._latex.width import visual_width
+from theorykit.derivations.matrices import Determinant, Entry
 from theorykit.derivations.nodes import Node
 
 __all__ = ["Line", "aligned_rows", "broken"]
@@ -26,11 +27,31 @@ _FENCES = re.compile(r"\\left(?![A-Za-z])|\\right(?![A-Za-z])")
 
 def aligned_rows(left: str, right: sp.Expr, printer: MathPrinter) -> list[str]:
     """Rows of an ``align`` environment that state ``left = right``."""
+    right, matrices = _named_matrices(right)
     wide_left = visual_width(left) > ROOM / 2
     room = ROOM if wide_left else ROOM - visual_width(left) - 2
     first, *others = broken(right, printer, room)
     rows = [f"{left} &= {first[1]}"] if not wide_left else [f"&{left}", rf"&\quad = {first[1]}"]
-    return [*rows, *["&" + r"\quad" * (depth + 1) + f" {text}" for depth, text in others]]
+    rows += ["&" + r"\quad" * (depth + 1) + f" {text}" for depth, text in others]
+    return [*rows, *[rf"&\quad {name.name} = {printer.print(matrix)}" for name, matrix in matrices.items()]]
+
+
+def _named_matrices(expression: sp.Expr) -> tuple[sp.Expr, dict[sp.MatrixSymbol, sp.MatrixBase]]:
+    """The expression with its explicit matrices called by names, and the matrices, each written once."""
+    if not expression.has(Entry, Determinant):
+        return expression, {}
+    known: dict[sp.MatrixBase, sp.MatrixSymbol] = {}
+
+    def named(part: sp.Basic) -> sp.Basic:
+        if isinstance(part, sp.MatrixBase):
+            if part not in known:
+                known[part] = sp.MatrixSymbol(rf"\mathsf{{M}}_{{{len(known) + 1}}}", *part.shape)
+            return known[part]
+        if not part.args or not part.has(Entry, Determinant, sp.ImmutableDenseMatrix):
+            return part
+        return part.func(*[named(a) for a in part.args])
+
+    return named(expression), {name: matrix for matrix, name in known.items()}
 
 
 def broken(expression: sp.Expr, printer: MathPrinter, room: float = ROOM, depth: int = 0) -> list[Line]:
@@ -127,6 +148,8 @@ def _packed(factors: list[sp.Expr], printer: MathPrinter, room: float, depth: in
 
 def _broken_inside(expression: sp.Expr, printer: MathPrinter, room: float, depth: int) -> list[Line]:
     """The widest argument of a node, a power or a function on lines of its own; none where that cannot be."""
+    if isinstance(expression, Entry | Determinant):
+        return []  # matrices are not broken
     arguments = [a for a in expression.args if isinstance(a, sp.Expr)]
     for inner in sorted(arguments, key=lambda a: visual_width(printer.print(a)), reverse=True):
         hole = Hole(*(expression.bound_symbols if isinstance(expression, Node) else ()))

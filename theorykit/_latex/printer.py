@@ -69,6 +69,17 @@ class MathPrinter(LatexPrinter):
             self._known[expr] = str(super()._print(expr))
         return self._known[expr]
 
+    def _print_MatMul(self, expr: sp.MatMul) -> str:
+        """Factor by factor: SymPy's own printer evaluates the product, and with it every inverse."""
+        parts = [self._print(a) for a in expr.args]
+        return " ".join(
+            rf"\left({p}\right)" if isinstance(a, sp.MatAdd) else p
+            for a, p in zip(expr.args, parts, strict=True)
+        )
+
+    def _print_MatAdd(self, expr: sp.MatAdd) -> str:
+        return " + ".join(self._print(a) for a in expr.args)
+
     def _needs_mul_brackets(self, expr: sp.Expr, first: bool = False, last: bool = False) -> bool:
         is_open = isinstance(expr, HalfLine | TruncatedExpectation | DistinctSum)
         return (is_open and not last) or bool(super()._needs_mul_brackets(expr, first, last))

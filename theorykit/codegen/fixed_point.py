@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from theorykit.errors import CodegenError
+from theorykit.errors import CodegenError, ConvergenceError
+from theorykit.results import Estimate
 
 __all__ = ["FixedPointProgram"]
 
@@ -83,6 +84,35 @@ class FixedPointProgram:
         """Observables by name."""
         found = self._broadcast(self._module.observables(P, X, self.rates(P, X)), P)
         return dict(zip(self.layout["observables"], found, strict=True))
+
+    def values(self, values: Mapping[str, Any]) -> dict[str, Estimate]:
+        """Every observable at one real point, solved along the path of the record.
+
+        Raises
+        ------
+        CodegenError
+            The record says no path.
+        ConvergenceError
+            The equations are not solved.
+        """
+        from theorykit.numerics.continuation import follow
+
+        P = self.table({name: [float(values[name])] for name in self.parameters if name in values})
+        X = np.empty((0, 1))
+        if self.unknowns:
+            if self.layout["path"] is None:
+                raise CodegenError(
+                    f"{self.layout['name']} says no path: where its solution begins is not known"
+                )
+            out = follow(self, P, self.parameters.index(self.layout["path"]))
+            if not out.converged[0]:
+                raise ConvergenceError.not_reached(
+                    f"solution of {self.layout['name']}", residual=float(out.residual[0]), tolerance=1e-12,
+                    steps=int(out.steps[0]), start="infinity", advice="choose another point", last=out.X[:, 0],
+                )  # fmt: skip
+            X = out.X
+        found = self.observables(P, X)
+        return {name: Estimate(float(v[0]), 1e-12 * abs(float(v[0]))) for name, v in found.items()}
 
     def positivity(self, P: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Smallest eigenvalue of the imaginary parts of the matrices of unknowns, relative to their size."""

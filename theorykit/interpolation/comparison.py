@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from theorykit.errors import ConvergenceError, require_real
-from theorykit.interpolation.error import linear_regression, linear_regression_error, solve, solve_many
+from theorykit.interpolation.error import degrees_of_freedom as attention_freedom
+from theorykit.interpolation.error import linear_regression, linear_regression_error, solve
 from theorykit.interpolation.model import Attention
 from theorykit.results import Estimate
 
@@ -76,12 +77,7 @@ def compare(model: Attention, degrees_of_freedom: float) -> Comparison:
     target = require_real("degrees_of_freedom", degrees_of_freedom, 0, top, low_open=True, high_open=True)
 
     def attention(ridges: np.ndarray) -> np.ndarray:
-        values = []
-        for found in solve_many([model.replace(ridge=float(r)) for r in ridges]):
-            if isinstance(found, ConvergenceError):
-                raise found
-            values.append(float(found.degrees_of_freedom))
-        return np.array(values)
+        return attention_freedom(model, ridges)
 
     def regression(ridges: np.ndarray) -> np.ndarray:
         return linear_regression(model.ratio, ridges, 0.0)["degrees_of_freedom"]

@@ -84,8 +84,13 @@ def solve(model: Attention) -> Solution:
     return found
 
 
-def solve_many(models: Sequence[Attention]) -> list[Solution | ConvergenceError]:
-    """Solutions of many models at once; models that differ in ridge alone share most of the work."""
+def solve_many(
+    models: Sequence[Attention], only: tuple[str, ...] | None = None
+) -> list[Solution | ConvergenceError]:
+    """Solutions of many models at once; models that differ in ridge alone share most of the work.
+
+    With ``only`` a solution holds these observables and no blocks.
+    """
     for model in models:
         if not isinstance(model, Attention):
             raise TypeError(f"model must be an Attention record, got {model!r} ({type(model).__name__})")
@@ -94,13 +99,15 @@ def solve_many(models: Sequence[Attention]) -> list[Solution | ConvergenceError]
     for index, model in enumerate(models):
         groups.setdefault(centering_of(model), []).append(index)
     for centering, members in groups.items():
-        solutions = _solve_group(centering, [models[i] for i in members])
+        solutions = _solve_group(centering, [models[i] for i in members], only)
         for index, solution in zip(members, solutions, strict=True):
             found[index] = solution
     return found
 
 
-def _solve_group(centering: str, models: list[Attention]) -> list[Solution | ConvergenceError]:
+def _solve_group(
+    centering: str, models: list[Attention], only: tuple[str, ...] | None
+) -> list[Solution | ConvergenceError]:
     from theorykit.numerics.continuation import follow
 
     compiled = program("attention", centering=centering)
@@ -119,7 +126,7 @@ def _solve_group(centering: str, models: list[Attention]) -> list[Solution | Con
         if i not in place:
             found.append(_failure(models[i], compiled.unknowns, out, i))
             continue
-        numbers = {n: Estimate(values[n][place[i]], errors[n][place[i]]) for n in values}
+        numbers = {n: Estimate(values[n][place[i]], errors[n][place[i]]) for n in only or values}
         found.append(_solution(numbers, float(out.residual[i]), int(out.steps[i])))
     return found
 
@@ -169,7 +176,8 @@ def _observed(
 
 def _solution(numbers: dict[str, Estimate], residual: float, steps: int) -> Solution:
     values: dict[str, Any] = {n: v for n, v in numbers.items() if n not in BLOCKS.values()}
-    values["blocks"] = Blocks(*(numbers[trace] for trace in BLOCKS.values()))
+    if set(BLOCKS.values()) <= set(numbers):
+        values["blocks"] = Blocks(*(numbers[trace] for trace in BLOCKS.values()))
     return Solution(
         values, Status.CONVERGED, residual, steps, start="infinite ridge", branch="analytic in the ridge"
     )
@@ -190,15 +198,37 @@ def _failure(model: Attention, unknowns: Sequence[str], out: Any, i: int) -> Con
     )  # fmt: skip
 
 
+def degrees_of_freedom(model: Attention, ridges: np.ndarray) -> np.ndarray:
+    """Effective degrees of freedom over n at several ridges.
+
+    Raises
+    ------
+    ConvergenceError
+        The equations are not solved at some ridge.
+    """
+    from theorykit.numerics.continuation import follow
+
+    compiled = program("attention", centering=centering_of(model))
+    values = {n: v if n in _NOISE else 0.0 for n, v in parameters(model).items()}
+    P = table(compiled, [{**values, "gamma": float(r)} for r in ridges])
+    out = follow(compiled, P, compiled.parameters.index("gamma"), _TOLERANCE)
+    if not np.all(out.converged):
+        bad = int(np.flatnonzero(~out.converged)[0])
+        raise _failure(model.replace(ridge=float(ridges[bad])), compiled.unknowns, out, bad)
+    return compiled.observables(P, out.X)["degrees_of_freedom"]
+
+
 Points = Sequence[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
-def _batch(extract: Callable[[Solution], Any]) -> Callable[..., list[Any]]:
+def _batch(
+    extract: Callable[[Solution], Any], only: tuple[str, ...] | None = None
+) -> Callable[..., list[Any]]:
     """What ``tk.curve`` calls with all its points."""
 
     def batch(points: Points, on_done: Callable[[], None] | None = None) -> list[Any]:
         models = [args[0] if args else kwargs["model"] for args, kwargs in points]
-        found = solve_many(models)
+        found = solve_many(models, only)
         for _ in found:
             if on_done is not None:
                 on_done()
@@ -207,7 +237,7 @@ def _batch(extract: Callable[[Solution], Any]) -> Callable[..., list[Any]]:
     return batch
 
 
-interpolation_error.batch = _batch(lambda s: s.interpolation_error)  # type: ignore[attr-defined]
+interpolation_error.batch = _batch(lambda s: s.interpolation_error, ("interpolation_error",))  # type: ignore[attr-defined]
 solve.batch = _batch(lambda s: s)  # type: ignore[attr-defined]
 
 

@@ -23,7 +23,7 @@ import sympy as sp
 from theorykit.derivations.dyson.expression import Gaussian
 from theorykit.derivations.dyson.pencil import Pencil
 from theorykit.derivations.ledger import Quantity
-from theorykit.derivations.matrices import Entry, Matrix, inverse, product
+from theorykit.derivations.matrices import Entry, Matrix, inverse
 from theorykit.errors import DerivationError
 
 __all__ = ["DysonSystem", "dyson_system", "ratio_symbol"]
@@ -44,9 +44,10 @@ class DysonSystem:
     ratios : dimension -> its ratio to n
     unknowns : symbols of the unknown entries
     equations : unknown -> right side of its fixed-point equation
-    traces : dimension -> (blocks that are kept, matrix of their normalized traces)
+    explicit : symbol of another entry -> what it is in terms of the unknowns
+    traces : dimension -> (blocks that are kept, matrix of the symbols of their normalized traces)
     start : unknown -> its value without random matrices
-    sources : dimension of unknowns -> right side of their matrix equation
+    sources : dimension -> right side of its matrix equation
     shift : symbol subtracted, times i, from all kept diagonal blocks (the branch is found with it); 0: none
     """
 
@@ -54,7 +55,8 @@ class DysonSystem:
     ratios: Mapping[str, sp.Expr]
     unknowns: tuple[sp.Symbol, ...]
     equations: Mapping[sp.Symbol, sp.Expr]
-    traces: Mapping[str, tuple[tuple[int, ...], Matrix]]
+    explicit: Mapping[sp.Symbol, sp.Expr]
+    traces: Mapping[str, tuple[tuple[int, ...], sp.ImmutableDenseMatrix]]
     start: Mapping[sp.Symbol, sp.Expr]
     sources: Mapping[str, Matrix]
     shift: sp.Expr
@@ -69,10 +71,10 @@ class DysonSystem:
         constant = self.pencil.constant
         index = [*kept, *gone]
         if i in kept and j in kept:
-            return Entry(matrix, kept.index(i), kept.index(j))
+            return matrix[kept.index(i), kept.index(j)]
         inside = constant.extract(gone, gone).inv()
         lift = -inside * constant.extract(gone, list(kept))
-        values = sp.Matrix(len(kept), len(kept), lambda a, b: Entry(matrix, a, b))
+        values = sp.Matrix(matrix)
         full = sp.BlockMatrix([[values, values * lift.T], [lift * values, inside + lift * values * lift.T]])
         return sp.expand(full.as_explicit()[index.index(i), index.index(j)])
 
@@ -84,12 +86,13 @@ class DysonSystem:
     @property
     def matrices(self) -> tuple[sp.ImmutableDenseMatrix, ...]:
         """Matrices of the unknown traces: their imaginary part is positive where that of z is."""
-        return tuple(self.traces[d][1] for d in self.sources)
+        unknown = set(self.unknowns)
+        return tuple(m for _, m in self.traces.values() if m.free_symbols <= unknown)
 
     def symbols(self) -> tuple[Quantity, ...]:
         """Rows of a symbol table for the unknowns."""
         rows = []
-        for unknown in self.unknowns:
+        for unknown in (*self.unknowns, *self.explicit):
             pair = unknown.name.removeprefix("m_")
             meaning = f"limit of the normalized trace of block ({', '.join(pair)}) of the inverse pencil"
             rows.append(Quantity(unknown, f"m_{{{pair}}}", meaning, "complex"))
@@ -100,8 +103,8 @@ class DysonSystem:
         lines = []
         for dimension, (kept, matrix) in self.traces.items():
             names = "".join(self.pencil.variables[i].name for i in kept)
-            right = self.sources.get(dimension, matrix)
-            lines.append(rf"M_{{{names}}} &= {sp.latex(right)}")
+            right = sp.latex(self.sources[dimension])
+            lines.append(rf"M_{{{names}}} = {sp.latex(matrix)} &= {right}")
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:
@@ -195,25 +198,30 @@ class _Builder:
     def system(self) -> DysonSystem:
         unknown = self.feedback()
         support = self.supports()
-        traces: dict[str, Matrix] = {d: self._symbols(d, support[d]) for d in unknown}
-        while len(traces) < len(self.kept):
-            for d in self.kept:
-                if d not in traces and all(s in traces for s, _, _ in self.sources(d)):
-                    traces[d] = inverse(self._inner(d, traces))
-        equations, start = {}, {}
-        sources = {}
-        for d in unknown:
-            sources[d] = inverse(self._inner(d, traces))
+        traces = {d: self._symbols(d, support[d]) for d in self.kept}
+        sources = {d: inverse(self._inner(d, traces)) for d in self.kept}
+        equations, explicit, start = {}, {}, {}
+        for d in self.kept:
             first = inverse(self.deterministic(d))
             for i in range(len(self.kept[d])):
                 for j in range(i, len(self.kept[d])):
                     symbol = traces[d][i, j]
-                    if symbol != 0:
-                        equations[symbol] = Entry(sources[d], i, j)
+                    if symbol == 0:
+                        continue
+                    (equations if d in unknown else explicit)[symbol] = Entry(sources[d], i, j)
+                    if d in unknown:
                         start[symbol] = Entry(first, i, j)
         table = {d: (self.kept[d], traces[d]) for d in self.kept}
         return DysonSystem(
-            self.pencil, dict(self.ratios), tuple(equations), equations, table, start, sources, self.shift
+            self.pencil,
+            dict(self.ratios),
+            tuple(equations),
+            equations,
+            explicit,
+            table,
+            start,
+            sources,
+            self.shift,
         )
 
     def _symbols(self, dimension: str, support: sp.ImmutableDenseMatrix) -> sp.ImmutableDenseMatrix:
@@ -225,21 +233,14 @@ class _Builder:
 
         return sp.ImmutableDenseMatrix(len(names), len(names), symbol)
 
-    def _inner(self, dimension: str, traces: Mapping[str, Matrix]) -> Matrix:
+    def _inner(
+        self, dimension: str, traces: Mapping[str, sp.ImmutableDenseMatrix]
+    ) -> sp.ImmutableDenseMatrix:
         """What the traces of a dimension are the inverse of."""
-        explicit = self.deterministic(dimension)
-        rest: list[Matrix] = []
+        total = sp.Matrix(self.deterministic(dimension))
         for other, variance, pattern in self.sources(dimension):
-            if pattern.is_zero_matrix:
-                continue
-            matrix = traces[other]
-            term = product(sp.ImmutableDenseMatrix(-variance * pattern), matrix, pattern.T)
-            if isinstance(term, sp.MatrixBase):
-                explicit = explicit + term
-            else:
-                rest.append(term)
-        explicit = sp.ImmutableDenseMatrix(explicit)
-        return explicit if not rest else sp.MatAdd(explicit, *rest)
+            total -= variance * pattern * traces[other] * pattern.T
+        return sp.ImmutableDenseMatrix(total)
 
 
 def _is_acyclic(depends: Mapping[str, set[str]], removed: tuple[str, ...]) -> bool:

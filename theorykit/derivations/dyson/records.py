@@ -38,15 +38,20 @@ def law_record(expression: Expression, left: Vector | None = None, right: Vector
         observables["determinant"] = spiked.determinant if spiked.directions else sp.Integer(1)
     if left is not None and right is not None:
         observables["quadratic_form"] = spiked.quadratic_form((left, 0), (right, 0))
-    known = {d: None for d in system.unknowns}
+    known = {*system.unknowns, *system.explicit}
     free: set[sp.Symbol] = set()
-    for part in [*system.equations.values(), *observables.values(), *system.start.values()]:
+    for part in [
+        *system.equations.values(),
+        *system.explicit.values(),
+        *observables.values(),
+        *system.start.values(),
+    ]:
         free |= part.free_symbols
-    rows = [*system.symbols(), *(_row(s) for s in sorted(free - set(known), key=lambda s: s.name))]
+    rows = [*system.symbols(), *(_row(s) for s in sorted(free - known, key=lambda s: s.name))]
     return FixedPoint(
         f"random_matrices.{expression!r}"[:200],
         tuple(rows),
-        dict(system.equations),
+        {**system.equations, **system.explicit},
         observables,
         start=dict(system.start),
         matrices=system.matrices,

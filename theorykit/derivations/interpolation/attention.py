@@ -28,6 +28,7 @@ from theorykit.derivations.interpolation.symbols import (
     PAPER,
     C,
     Z,
+    observable_rows,
     quantities,
 )
 from theorykit.derivations.ledger import (
@@ -94,7 +95,7 @@ class _Chains:
     def blocks(self) -> None:
         """One definition and one step per unknown."""
         names = _block_names()
-        for unknown, right in self.system.equations.items():
+        for unknown, right in (self.system.equations | self.system.explicit).items():
             i, j = (names.index(n) for n in unknown.name.removeprefix("m_"))
             left = Entry(product(sp.Inverse(self.image)), i, j)
             meaning = f"normalized trace of block ({names[i]}, {names[j]}) of the inverse pencil (numbers for matrices)"
@@ -102,35 +103,30 @@ class _Chains:
             self.equations[unknown] = self.at(right)
             self.steps.append(
                 Step(f"Dyson equation of {unknown.name}", left, self.equations[unknown], (unknown.name,),
-                     "the average of the inverse pencil solves its matrix Dyson equation; the p-side traces are "
-                     "explicit functions of the n-side ones", assumed(_FREE), ("n, p to infinity at p/n = c",))
+                     "the average of the inverse pencil solves its matrix Dyson equation", assumed(_FREE),
+                     ("n, p to infinity at p/n = c",))
             )  # fmt: skip
 
-    def rates(self, names: Mapping[sp.Symbol, sp.Symbol]) -> None:
-        """The derivative of every unknown in z: sum of partial derivatives, then by the rules of products."""
-        found = implicit_rates(self.system.equations, Z, names)
+    def rates(self) -> dict[sp.Symbol, sp.Symbol]:
+        """The derivative of every trace in z: by partial derivatives, and by the rules of products and inverses."""
+        rights = self.system.equations | self.system.explicit
+        names = {s: sp.Symbol(f"r_{s.name.removeprefix('m_')}") for s in rights}
+        found = implicit_rates(rights, Z, names)
         along = {**names, Z: sp.Integer(1)}
         points = [{**p, **self._numbers(names, k)} for k, p in enumerate((_POINT, _OTHER))]
-        for unknown, rate in names.items():
-            right = self.system.equations[unknown]
-            partial = sp.Add(*[sp.diff(right, s) * r for s, r in along.items() if s in right.free_symbols])
-            # a start that differs structurally from the result: the partial derivatives one by one
-            left = sp.Add(partial, sp.Integer(0))
-            self.definitions.append(Definition(rate, left, f"derivative of {unknown.name} in z"))
+        check = verified(*points, digits=25, left="mp-trapezoid", right="mp-quad")
+        for trace, rate in names.items():
+            partial = [
+                sp.diff(rights[trace], s) * r for s, r in along.items() if s in rights[trace].free_symbols
+            ]
+            left, right = self.at(sp.Add(*partial)), self.at(found[rate])
+            self.definitions.append(Definition(rate, left, f"derivative of {trace.name} in z"))
             self.steps.append(
-                Step(f"derivative of {unknown.name} in z", left, found[rate],
-                     (rate.name, f"Dyson equation of {unknown.name}"),
-                     "implicit differentiation: the derivative of an inverse is -(inverse)(derivative)(inverse)",
-                     verified(*points, digits=25, left="mp-trapezoid", right="mp-quad"))
+                Step(f"derivative of {trace.name}", left, right, (rate.name, f"Dyson equation of {trace.name}"),
+                     "implicit differentiation: the derivative of an inverse is -(inverse)(derivative)(inverse)", check)
             )  # fmt: skip
-            at = self.at(found[rate])
-            if at != found[rate]:
-                self.steps.append(
-                    Step(f"derivative of {unknown.name} at z = -1", found[rate], at,
-                         (f"derivative of {unknown.name} in z",), "z = -1 is the resolvent of the probe",
-                         verified(*({**p, "z": -1} for p in points), digits=25, left="mp-trapezoid", right="mp-quad"))
-                )  # fmt: skip
-            self.equations[rate] = at
+            self.equations[rate] = right
+        return names
 
     def traces(self) -> dict[str, sp.Expr]:
         """The block traces in the scaling of the model, by what they are traces of."""
@@ -165,10 +161,14 @@ class _Chains:
             found[symbol.name] = scale * unknown
         return found
 
-    def _numbers(self, names: Mapping[sp.Symbol, sp.Symbol], which: int) -> dict[str, float]:
-        values = (0.6, -0.3, 0.1, 0.7, -0.5, -0.4)
-        found = {u.name: v + 0.05 * which for u, v in zip(self.system.unknowns, values, strict=True)}
-        return found | {r.name: 0.2 * v - 0.1 for r, v in zip(names.values(), values, strict=True)}
+    @staticmethod
+    def _numbers(names: Mapping[sp.Symbol, sp.Symbol], which: int) -> dict[str, float]:
+        """Values of the traces and their derivatives, of no meaning but distinct."""
+        found = {}
+        for k, (trace, rate) in enumerate(names.items()):
+            found[trace.name] = 0.3 + 0.17 * ((5 * k + 3 * which) % 7) * (-1) ** k
+            found[rate.name] = 0.2 - 0.11 * ((3 * k + which) % 5)
+        return found
 
 
 def derive_attention(centering: str = "entry") -> Derivation:
@@ -178,8 +178,7 @@ def derive_attention(centering: str = "entry") -> Derivation:
     minus = sp.Integer(-1)
     chains = _Chains(minus, sp.S.Zero)
     chains.blocks()
-    rates = {u: sp.Symbol(f"r_{u.name[2:]}") for u in chains.system.unknowns}
-    chains.rates(rates)
+    rates = chains.rates()
     form = spiked(centering).quadratic_form((LABEL, 0), (LABEL, 0))
     if centering == "row":  # the features are blind to the mean of the labels
         form = form - MEAN**2 / Z
@@ -210,7 +209,7 @@ def derive_attention(centering: str = "entry") -> Derivation:
         Step("error as a derivative of the pencil", chains.definitions[-4].expression, squared, (error.name,),
              "gamma Q is the corner of the inverse pencil at z = -1, and its square the derivative in z", both),
         Step("isotropic law for the error", squared, at(change),
-             ("error as a derivative of the pencil", *(f"derivative of {u.name} in z" for u in rates)),
+             ("error as a derivative of the pencil", *(f"derivative of {u.name}" for u in rates)),
              f"spikes couple finitely many directions; the limit is differentiated in z{border}",
              simulated(_ISOTROPIC)),
         Step("quadratic form from the pencil", chains.definitions[-3].expression, corner / GAMMA, (quadratic.name,),
@@ -235,7 +234,7 @@ def derive_attention(centering: str = "entry") -> Derivation:
         Step("bulk error as a derivative of the pencil", chains.definitions[-1].expression, squared, (bulk.name,),
              "the square of the resolvent is its derivative in z", both),
         Step("trace of the derivative", squared, at(rates[m_uu]),
-             ("bulk error as a derivative of the pencil", *(f"derivative of {u.name} in z" for u in rates)),
+             ("bulk error as a derivative of the pencil", *(f"derivative of {u.name}" for u in rates)),
              "the derivative of the normalized trace", assumed(_FREE)),
     ]  # fmt: skip
     observables = {
@@ -271,7 +270,8 @@ def _record(
 ) -> FixedPoint:
     start = {u: chains.at(e) for u, e in chains.system.start.items()}
     free: set[sp.Symbol] = set()
-    for expression in [*observables.values(), *chains.equations.values(), *start.values()]:
+    sides = [side for step in chains.steps for side in (step.lhs, step.rhs)]
+    for expression in [*observables.values(), *chains.equations.values(), *start.values(), *sides]:
         free |= expression.free_symbols
     rows = [*chains.system.symbols()]
     rows += [
@@ -282,12 +282,12 @@ def _record(
         rows.append(Quantity(chains.system.shift, r"\eta", "imaginary shift, lowered to zero", "nonnegative"))
     return FixedPoint(
         name,
-        quantities(free, *rows),
+        quantities(free, *rows, *observable_rows(observables)),
         chains.equations,
         observables,
         limits=_limits(observables),
         start=start,
-        rates=dict(rates),
+        rates={u: rates[u] for u in chains.system.unknowns if u in rates},
         path=path,
         matrices=chains.system.matrices,
     )

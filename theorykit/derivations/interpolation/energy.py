@@ -19,9 +19,9 @@ _MOST = 8
 
 def first_moment(system: DysonSystem, ridge: sp.Symbol, z: sp.Symbol) -> sp.Expr:
     """Limit of tr Phi^T Phi/n for a pencil whose block q carries the ridge."""
-    kept, traces = system.traces["p"]
+    kept, _ = system.traces["p"]
     names = [system.pencil.variables[i].name for i in kept]
-    inner = sp.ImmutableDenseMatrix(traces.arg)
+    inner = sp.ImmutableDenseMatrix(system.sources["p"].arg)
     at = names.index("q")
     rest = [i for i in range(len(names)) if i != at]
     if sp.expand(inner[at, at] + ridge).has(ridge) or inner.extract(rest, rest).has(ridge):
@@ -37,7 +37,7 @@ def first_moment(system: DysonSystem, ridge: sp.Symbol, z: sp.Symbol) -> sp.Expr
 def _at_infinity(system: DysonSystem, rest: list[int], z: sp.Symbol) -> dict[sp.Symbol, sp.Expr]:
     """Traces of the n-side where the block q is frozen, by iterating their equations to the end."""
     traces = system.traces["p"][1]
-    inner = sp.ImmutableDenseMatrix(traces.arg)
+    inner = sp.ImmutableDenseMatrix(system.sources["p"].arg)
     size = inner.rows
     table = system.traces["n"][1]
     source = system.sources["n"].arg
@@ -49,8 +49,8 @@ def _at_infinity(system: DysonSystem, rest: list[int], z: sp.Symbol) -> dict[sp.
             for a, i in enumerate(rest):
                 for b, j in enumerate(rest):
                     frozen[i, j] = block[a, b]
-        explicit = sp.Matrix(source.xreplace({traces: sp.ImmutableDenseMatrix(frozen)}).doit())
-        image = explicit.subs(values).subs(z, -1).inv().applyfunc(sp.cancel)
+        blocks = {traces[i, j]: frozen[i, j] for i in range(size) for j in range(size) if traces[i, j] != 0}
+        image = sp.Matrix(source).subs(blocks).subs(values).subs(z, -1).inv().applyfunc(sp.cancel)
         found = {table[i, j]: image[i, j] for i in range(table.rows) for j in range(i, table.cols)}
         found = {u: found[u] for u in values}
         if found == values:

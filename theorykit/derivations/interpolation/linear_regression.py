@@ -20,12 +20,13 @@ from theorykit.derivations.interpolation.symbols import (
     LABEL,
     OVERLAPS,
     PAPER,
-    SIGNAL2,
     C,
     Z,
+    observable_rows,
     quantities,
 )
 from theorykit.derivations.ledger import (
+    Check,
     Definition,
     Derivation,
     Limit,
@@ -58,17 +59,30 @@ def _system() -> DysonSystem:
     return dyson_system(_pencil(), {"p": C})
 
 
-def _exact(*points: dict[str, object], digits: int = 25) -> object:
+def _exact(*points: dict[str, object], digits: int = 25) -> Check:
     return verified(*points, digits=digits, left="mp-trapezoid", right="mp-quad")
 
 
 def _root(z: sp.Expr) -> sp.Expr:
     """Positive root of the quadratic equation that the Dyson equation is, at z <= 0."""
-    right = _written_out(_system().equations[M]).xreplace({Z: z})
+    right = _right().xreplace({Z: z})
     roots = sp.solve(sp.fraction(sp.together(M - right))[0], M)
     at = {C: sp.Rational(3, 5), GAMMA: sp.Rational(1, 5), Z: -1}
     (positive,) = [r for r in roots if r.subs(at) > 0]
     return positive
+
+
+def _right() -> sp.Expr:
+    """The equation of the engine as a scalar."""
+    system = _system()
+    return _written_out(
+        system.equations[M].xreplace({s: _written_out(e) for s, e in system.explicit.items()})
+    )
+
+
+def _inserted(expression: sp.Expr) -> sp.Expr:
+    """The p-side traces by what they are."""
+    return expression.xreplace({s: _written_out(e) for s, e in _system().explicit.items()})
 
 
 def _written_out(expression: sp.Expr) -> sp.Expr:
@@ -89,9 +103,12 @@ def derive_linear_regression() -> Derivation:
         Quantity(M, "m", "ridge times the limit of tr Q/n", "(0, 1]"),
         Quantity(RATE, r"\partial_z m", "derivative of m in z at -1", "positive"),
     )
+    used: set[sp.Symbol] = set()
+    for step in steps:
+        used |= step.lhs.free_symbols | step.rhs.free_symbols
     record = FixedPoint(
         "interpolation.linear_regression",
-        quantities({C, GAMMA, SIGNAL2}, *rows),
+        quantities(used, *rows, *observable_rows(observables)),
         equations,
         observables,
         limits=(
@@ -109,15 +126,14 @@ def derive_linear_regression() -> Derivation:
 
 def _trace_steps() -> tuple[list[Definition], list[Step]]:
     """m and its derivative in z, in closed form."""
-    system, x = _system(), _image()
-    right = _written_out(system.equations[M])
+    x, right = _image(), _right()
     root = _root(sp.Integer(-1))
     general = _root(Z)
     tilt = GAMMA + C - 1
     wide = sp.sqrt(tilt**2 + 4 * GAMMA)
     stable = sp.Piecewise((2 * GAMMA / (tilt + wide), tilt > 0), ((wide - tilt) / 2, True))
     names = {M: RATE}
-    equation = _written_out(implicit_rates(system.equations, Z, names)[RATE]).xreplace({Z: sp.Integer(-1)})
+    equation = implicit_rates({M: right}, Z, names)[RATE].xreplace({Z: sp.Integer(-1)})
     slope = sp.diff(equation, RATE)
     implicit = sp.factor(sp.cancel((equation.subs(RATE, 0)) / (1 - slope))).xreplace({M: stable})
     name = "derivative of the trace"
@@ -149,7 +165,7 @@ def _image() -> sp.Expr:
 def _label_steps() -> tuple[tuple[list[Definition], list[Step]], dict[str, sp.Expr]]:
     """Quadratic form of the labels and the error, in m and its derivative."""
     system, x = _system(), _image()
-    form = spiked_system(system, [(LABEL, 0)], OVERLAPS).quadratic_form((LABEL, 0), (LABEL, 0))
+    form = _inserted(spiked_system(system, [(LABEL, 0)], OVERLAPS).quadratic_form((LABEL, 0), (LABEL, 0)))
     matrix = form.args[0]
     solved = sp.Matrix(matrix.args[0].arg.doit()).applyfunc(_written_out).LUsolve(
         sp.Matrix(matrix.args[1]).applyfunc(_written_out)

@@ -7,8 +7,9 @@ coefficients a_k. In operator norm, up to o(1),
 
 with S asymptotically a Wigner matrix of off-diagonal variance :math:`(\nu-a_1^2)/p`, e the constant unit vector and g
 the unit vector along :math:`|z_i|^2-p`. The argument of f is not symmetric only through a matrix of rank three and
-norm O(1), which enters linearly: S is symmetric. The steps give the sizes of S and of the spike; that S is free from
-Z and that degrees above two leave no spike is assumed, and simulated.
+norm O(1), which enters linearly: S is symmetric. The steps give what the sizes of S and of the spike rest on (degrees
+are uncorrelated; the mean of the second degree given the norms); that S is free from Z and that degrees above two
+leave no spike is assumed, and simulated.
 """
 
 from __future__ import annotations
@@ -22,49 +23,69 @@ from theorykit.derivations.ledger import (
     Derivation,
     Equations,
     Limit,
+    Quantity,
     Step,
     assumed,
     proved,
 )
+from theorykit.derivations.nodes import Expectation
 
 __all__ = ["derive_linearization"]
 
-_N = sp.Symbol("n", positive=True)
-_P = sp.Symbol("p", positive=True)
+A_3 = sp.Symbol("a_3", real=True)
+X = sp.Symbol("x", real=True)
+T_I = sp.Symbol("t_i", positive=True)
+T_J = sp.Symbol("t_j", positive=True)
 
 
 def derive_linearization() -> Derivation:
-    """Scale of the Wigner part and strength of the spike."""
-    noise, spike = sp.symbols("noise_scale spike_strength", real=True)
-    entry = sp.sqrt(REMAINDER) / sp.sqrt(_P)
-    # E[h_2 | norms] = (t_i + t_j)/sqrt(2), t_i = |z_i|^2/p - 1 of variance kappa/p; K carries 1/sqrt(p)
-    length = sp.sqrt(_N * KAPPA / _P)
-    strength = A_2 / sp.sqrt(2) / sp.sqrt(_P) * length * sp.sqrt(_N)
-    at = {_P: C * _N}
+    """Variance and scale of the Wigner part, conditional mean of the second degree and strength of the spike."""
+    variance, mean, noise, spike = sp.symbols(
+        "noise_variance conditional_mean noise_scale spike_strength", real=True
+    )
+    second, third = (X**2 - 1) / sp.sqrt(2), (X**3 - 3 * X) / sp.sqrt(6)
+    given_norms = second.xreplace({X: sp.sqrt(T_I * T_J) * X})
     definitions = (
-        Definition(noise, sp.sqrt(_N) * entry.xreplace(at),
-                   "sqrt(n) times the standard deviation of the entries of K that degrees above 1 leave"),
-        Definition(spike, strength.xreplace(at),
-                   "norm of the conditional mean of the second degree given the norms of the tokens"),
+        Definition(variance, Expectation((A_2 * second + A_3 * third) ** 2, X),
+                   "p times the variance of the entries that degrees two and three leave"),
+        Definition(mean, Expectation(given_norms, X),
+                   "mean of the second Hermite polynomial given t = |z|^2/p of both tokens"),
+        Definition(noise, NOISE_SCALE, "sqrt(n) times the standard deviation of the entries of S"),
+        Definition(spike, SPIKE_SCALE, "norm of the mean of the second degree given the norms of the tokens"),
     )  # fmt: skip
     steps = (
-        Step("size of the Wigner part", definitions[0].expression, NOISE_SCALE, ("noise_scale",),
-             "parts of different degree are uncorrelated, with variances a_k^2/p", proved()),
-        Step("Wigner law", NOISE_SCALE, NOISE_SCALE, ("size of the Wigner part",),
-             "degrees above one are asymptotically free from the sample",
+        Step("uncorrelated degrees", definitions[0].expression, A_2**2 + A_3**2, ("noise_variance",),
+             "Hermite polynomials are orthonormal; higher degrees add their squares likewise", proved()),
+        Step("mean given the norms", definitions[1].expression, (T_I * T_J - 1) / sp.sqrt(2), ("conditional_mean",),
+             "given the norms the argument is Gaussian of variance t_i t_j: to first order a matrix of rank two, with "
+             "entries t - 1 of variance kappa/p", proved()),
+        Step("Wigner law", NOISE_SCALE, NOISE_SCALE, ("noise_scale", "uncorrelated degrees"),
+             "entries of variance remainder/p = (remainder/c)/n; degrees above one are asymptotically free from Z",
              assumed("kernel random matrices: El Karoui 2010, Cheng and Singer 2013, Fan and Montanari 2019; "
                      "simulated here through the error")),
-        Step("strength of the spike", definitions[1].expression, SPIKE_SCALE, ("spike_strength",),
-             "a vector of n entries of variance kappa/p beside the constant vector of n ones", proved()),
-        Step("only spike", SPIKE_SCALE, SPIKE_SCALE, ("strength of the spike",),
-             "conditional means of higher degrees have vanishing norm",
+        Step("only spike", SPIKE_SCALE, SPIKE_SCALE, ("spike_strength", "mean given the norms"),
+             "a_2/sqrt(2 p) times a vector of norm sqrt(n kappa/p) beside the vector of ones, of norm sqrt(n)",
              assumed("the norm of a degree k is O(p^(1 - k/2)); simulated at unbalanced labels")),
     )  # fmt: skip
+    rows = (
+        Quantity(A_3, "a_3", "third Hermite coefficient of f"),
+        Quantity(T_I, "t_i", "squared norm of a token over p", "positive"),
+        Quantity(T_J, "t_j", "squared norm of another token over p", "positive"),
+        Quantity(variance, r"v_{2,3}", "variance that degrees two and three leave, times p", "nonnegative"),
+        Quantity(mean, r"\bar h_2", "mean of the second Hermite polynomial given the norms"),
+        Quantity(noise, r"\sigma", "standard deviation of the Wigner part, times sqrt(n)", "nonnegative"),
+        Quantity(spike, r"\theta_2", "strength of the spike of the second coefficient"),
+    )
     record = Equations(
         "interpolation.linearization",
-        quantities({A_2, C, KAPPA, REMAINDER}),
+        quantities({A_2, C, KAPPA, REMAINDER}, *rows),
         {},
-        {"noise_scale": NOISE_SCALE, "spike_strength": SPIKE_SCALE},
+        {
+            "noise_variance": A_2**2 + A_3**2,
+            "conditional_mean": (T_I * T_J - 1) / sp.sqrt(2),
+            "noise_scale": NOISE_SCALE,
+            "spike_strength": SPIKE_SCALE,
+        },
         limits=(
             Limit("noise_scale", {"remainder": 1, "c": 4}, sp.Rational(1, 2), "variance 1/p at p = 4n"),
             Limit(
@@ -75,11 +96,5 @@ def derive_linearization() -> Derivation:
             ),
         ),
     )
-    return Derivation(
-        "interpolation.linearization",
-        "Linearization of the attention matrix",
-        PAPER,
-        definitions,
-        steps,
-        record,
-    )
+    title = "Linearization of the attention matrix"
+    return Derivation("interpolation.linearization", title, PAPER, definitions, steps, record)

@@ -37,17 +37,21 @@ def derive_normalization() -> Derivation:
         ),
     )
     steps = (
-        Step("residual", (1 - fitted) ** 2, (GAMMA * resolvent) ** 2, ("E_k", "F_k"),
-             "the residual is y - Phi^T w = gamma Q y", proved()),
-        Step("derivative in the ridge", (GAMMA * resolvent) ** 2, derivative, ("residual", "F_k"),
-             "dQ/dgamma = -Q^2", proved()),
+        Step("derivative in the ridge", (1 - fitted) ** 2, derivative, ("E_k", "F_k"),
+             "the residual is y - Phi^T w = gamma Q y, and dQ/dgamma = -Q^2", proved()),
         Step("penalized objective", definitions[2].expression, GAMMA * resolvent / 2, ("objective_k", "F_k"),
              "|w|^2 = y^T Q Phi^T Phi Q y", proved()),
         Step("quadratic form", resolvent, (1 - fitted) / GAMMA, ("F_k",), "1 - lambda/(lambda + gamma)", proved()),
     )  # fmt: skip
     record = Equations(
         "interpolation.normalization",
-        quantities({GAMMA}, Quantity(lam, r"\lambda_k", "eigenvalue of the Gram matrix", "nonnegative")),
+        quantities(
+            {GAMMA},
+            Quantity(lam, r"\lambda_k", "eigenvalue of the Gram matrix", "nonnegative"),
+            Quantity(form, "F_k", "part of y^T Q y/n"),
+            Quantity(error, "E_k", "part of the training error"),
+            Quantity(objective, r"\mathcal L_k", "part of the penalized objective"),
+        ),
         {},
         {"F_k": (1 - fitted) / GAMMA, "E_k": derivative, "objective_k": GAMMA * resolvent / 2},
         limits=(Limit("E_k", {"lambda_k": 1, "gamma": 1}, sp.Rational(1, 4), "half of the label is fitted"),),

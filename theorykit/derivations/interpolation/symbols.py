@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sympy as sp
 
 from theorykit.derivations.dyson.expression import Vector
@@ -25,6 +27,7 @@ __all__ = [
     "REMAINDER",
     "C",
     "Z",
+    "observable_rows",
     "quantities",
 ]
 
@@ -86,6 +89,46 @@ _ROWS = (
 )
 
 
+def _image(name: str, latex: str, meaning: str) -> Quantity:
+    return Quantity(
+        sp.Symbol(name, real=True), latex, f"{meaning} (a number in its place, in exact identities)"
+    )
+
+
+#: Matrices and vectors, for which exact identities are checked with numbers.
+IMAGES = (
+    _image("Z", "Z", "noise of the tokens over sqrt(n)"),
+    _image("S", "S", "Wigner part of the attention matrix"),
+    _image("y", "y", "labels over sqrt(n)"),
+    _image("mu", r"\mu", "signal"),
+    _image("w_K", "w_K", "key vector of the weights"),
+    _image("w_Q", "w_Q", "query vector of the weights"),
+    _image("e", "e", "constant unit vector"),
+    _image("g", "g", "unit vector along the centred squared norms of the tokens"),
+)
+
+#: Observables: name -> LaTeX and meaning.
+OBSERVABLES = {
+    "interpolation_error": ("E", "training error, |residual|^2/n"),
+    "quadratic_form": ("F", "y^T Q y/n"),
+    "degrees_of_freedom": (r"\mathrm{df}", "trace of the hat matrix over n"),
+    "feature_energy": (r"\bar\varphi", "trace of the Gram matrix of the features over n"),
+    "bulk_error": (r"E_{\mathrm{bulk}}", "trace of gamma^2 Q^2 over n"),
+    "stieltjes": ("s(z)", "trace of the resolvent of the Gram matrix over n"),
+    "determinant": (r"\Delta(z)", "determinant of the finite system; vanishes at outliers"),
+} | {f"trace_{pair}": (rf"\tau_{{{pair}}}", "normalized trace of a block, in the scaling of the model")
+     for pair in ("uu", "uv", "uw", "vv", "vw", "ww")}  # fmt: skip
+
+
+def observable_rows(names: Iterable[str]) -> tuple[Quantity, ...]:
+    """Rows for observables; their symbols are those of the definitions."""
+    complex_valued = ("stieltjes", "determinant")
+    return tuple(
+        Quantity(sp.Symbol(n) if n in complex_valued else sp.Symbol(n, real=True), *OBSERVABLES[n])
+        for n in names
+    )
+
+
 def quantities(used: set[sp.Symbol], *extra: Quantity) -> tuple[Quantity, ...]:
     """Rows of the symbol table for the symbols that are used, then the extra ones."""
-    return (*(q for q in _ROWS if q.symbol in used), *extra)
+    return (*(q for q in (*_ROWS, *IMAGES) if q.symbol in used), *extra)
