@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
@@ -176,7 +177,7 @@ def _no_linear_part_no_dimension() -> Finding:
     limit = float(linear_regression_error(ratio=1, ridge=0.1 / nu))
     evidence = {f"c = {c}: error": v for c, v in zip(ratios, values, strict=True)}
     evidence["limit at large c: linear regression at c = 1, ridge/nu"] = limit
-    falls = all(a > b for a, b in zip(values, values[1:], strict=False))
+    falls = all(a > b for a, b in pairwise(values))
     outcomes = {
         "many dimensions": falls and abs(values[-1] - limit) < 0.01 * limit,
         "few dimensions": not falls,
@@ -206,7 +207,8 @@ def _orthogonal_weights_worse() -> Finding:
 def _softmax_is_entrywise() -> Finding:
     """All centerings of the matrix, for balanced and unbalanced labels."""
     kinds = ("entry", "row", "column", "none")
-    spread, evidence = {}, {}
+    spread: dict[float, float] = {}
+    evidence: dict[str, float] = {}
     for mean in (0.0, 0.6):
         values = {k: _error(SOFTMAX_MAP, 0.5, 0.1, label_mean=mean, centering=k) for k in kinds}
         spread[mean] = max(values.values()) - min(values.values())

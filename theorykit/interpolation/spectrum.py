@@ -88,6 +88,11 @@ def outliers(model: Attention) -> tuple[float, ...]:
         found = _solved(model, x)
         return found["stieltjes"], found["determinant"]
 
+    far = float(solve(np.array([1e6 * whole]))[1][0].real)
+    if centering_of(model) == "entry" and abs(far - 1) > 1e-2:  # far from the spectrum nothing is singular
+        raise ConvergenceError(
+            f"the determinant of {model!r} tends to {far:.3g}, not to 1, far from the spectrum"
+        )
     grid = np.unique(
         np.concatenate([np.geomspace(1e-6 * bulk, whole, 240), np.linspace(1e-3 * bulk, bulk, 160)])
     )

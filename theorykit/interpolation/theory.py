@@ -81,7 +81,8 @@ def _predict(model: Attention) -> dict[str, float]:
         n: Estimate(float(found.values[n]), _FINITE_SIZE * abs(float(found.values[n]))) for n in names
     }
     baseline = linear_regression_error(ratio=model.ratio, ridge=model.ridge, signal=model.signal)
-    return predicted | {"linear_regression_error": Estimate(float(baseline), _FINITE_SIZE * float(baseline))}
+    predicted["linear_regression_error"] = Estimate(float(baseline), _FINITE_SIZE * float(baseline))
+    return predicted
 
 
 def _simulate(model: Attention, trials: int, seed: Any) -> Mapping[str, Any]:
