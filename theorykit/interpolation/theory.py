@@ -77,7 +77,7 @@ def _predict(model: Attention) -> dict[str, float]:
     """Predicted numbers; their errors are the deviation of a finite model from the limit."""
     found = solve(model)
     names = ("interpolation_error", "quadratic_form", "degrees_of_freedom")
-    predicted = {
+    predicted: dict[str, float] = {
         n: Estimate(float(found.values[n]), _FINITE_SIZE * abs(float(found.values[n]))) for n in names
     }
     baseline = linear_regression_error(ratio=model.ratio, ridge=model.ridge, signal=model.signal)
