@@ -10,7 +10,7 @@ import typer
 from theorykit.cli import inputs, output
 from theorykit.cli.numbers import JsonOption
 
-__all__ = ["flow", "register"]
+__all__ = ["flow", "register", "show"]
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +49,12 @@ def flow(
         require_suffix("--plot", plot, (".png", ".pdf", ".svg"))
     numbers = {"theta": theta, "fraction": fraction, "beta": beta, "kappa": kappa}
     model = sr.Model(**{n: inputs.number(f"--{n}", text) for n, text in numbers.items()}, kernel=kernel)
-    found = _found(model)
+    show(model, out, plot, json)
+
+
+def show(model: Any, out: Path | None, plot: Path | None, json: bool, with_thresholds: bool = True) -> None:
+    """Print fixed points, separatrix and thresholds of a model, and write its portrait where a path is given."""
+    found = _found(model, with_thresholds)
     if out is not None or plot is not None:
         _write(model, out, plot)
     if json:
@@ -61,7 +66,7 @@ def flow(
             typer.echo(f"wrote {path}", err=True)
 
 
-def _found(model: Any) -> dict[str, Any]:
+def _found(model: Any, with_thresholds: bool) -> dict[str, Any]:
     """Fixed points, separatrix and (for the exponential kernel) thresholds, as plain data."""
     from dataclasses import fields
 
@@ -78,7 +83,7 @@ def _found(model: Any) -> dict[str, Any]:
         for p in sr.fixed_points(model)
     ]
     found: dict[str, Any] = {"fixed_points": points, "separatrix": sr.separatrix(model)}
-    if model.is_exponential:
+    if with_thresholds and model.is_exponential:
         limits = sr.thresholds(model)
         found["thresholds"] = {f.name: getattr(limits, f.name) for f in fields(limits)}
     return found

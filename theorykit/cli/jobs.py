@@ -32,9 +32,7 @@ def reproduce(
     them. signal-recovery: the phase portrait of a model with a trap.
     """
     if inputs.theory_name(theory, "single_location", "signal_recovery") == "signal_recovery":
-        out.mkdir(parents=True, exist_ok=True)
-        target = out / "signal_recovery.nc"
-        flows.flow(theory, "3", "3/10", out=target, plot=target.with_suffix(".png"), json=json)
+        _draw_portrait(out, json)
         return
     from theorykit import reproduce as jobs
 
@@ -51,3 +49,14 @@ def reproduce(
         typer.echo(f"wrote {path}", err=True)
     if any(str(s).startswith("failed") for data in found.values() for s in data["status"].values.ravel()):
         raise typer.Exit(NOT_CONVERGED)
+
+
+def _draw_portrait(out: Path, json: bool) -> None:
+    """The phase portrait of a model that has a trap."""
+    from theorykit import signal_recovery as sr
+
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / "signal_recovery.nc"
+    flows.show(
+        sr.Model(theta=3, fraction=0.3), target, target.with_suffix(".png"), json, with_thresholds=False
+    )

@@ -17,7 +17,7 @@ import numpy as np
 
 from theorykit.results import Estimate
 
-__all__ = ["Moments", "average_chunks"]
+__all__ = ["Moments", "available_cores", "average_chunks"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def average_chunks(
     def moments(chunk: int) -> Moments:
         return Moments.of(observe(chunk, sizes[chunk]))
 
-    workers = min(_available_cores() if threads is None else threads, len(sizes))
+    workers = min(available_cores() if threads is None else threads, len(sizes))
     if workers == 1:
         return _merge_all(map(moments, range(len(sizes))))
     with ThreadPoolExecutor(workers) as pool:
@@ -94,7 +94,8 @@ def _merge_all(parts) -> Moments:
     return total
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
+    """Cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

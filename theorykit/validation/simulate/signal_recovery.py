@@ -19,7 +19,7 @@ import numpy as np
 
 from theorykit.errors import require_integer, require_real
 from theorykit.results import Estimate
-from theorykit.validation.simulate.averages import average_chunks
+from theorykit.validation.simulate.averages import available_cores, average_chunks
 from theorykit.validation.simulate.signal_recovery_request import (
     Sequences,
     read_sequences,
@@ -116,7 +116,7 @@ def ascent(
     def trial(index: int) -> tuple[np.ndarray, float, float]:
         return climb(law, chunk_stream(entropy, index), begin, sizes, update == "ambient", every)
 
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads or available_cores()) as pool:
         found = list(pool.map(trial, range(trials)))
     made = {"theta": law.theta, "informative": law.informative, "tokens": law.tokens, "dimension": law.dimension,
             "beta": law.weights.beta, "kernel": law.weights.kernel, "steps": steps, "engine": engine,
