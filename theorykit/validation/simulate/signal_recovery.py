@@ -121,7 +121,7 @@ def ascent(
     made = {"theta": law.theta, "informative": law.informative, "tokens": law.tokens, "dimension": law.dimension,
             "beta": law.weights.beta, "kernel": law.weights.kernel, "steps": steps, "engine": engine,
             "update": update, "start": "uniform" if begin is None else begin, "seed": str(entropy),
-            "step_size": float(sizes[0]) if (sizes == sizes[0]).all() else "varies, see the differences of time"}  # fmt: skip
+            "step_size": float(sizes[0]) if (sizes == sizes[0]).all() else "varies"}  # fmt: skip
     return _dataset(found, every, sizes, made)
 
 
