@@ -20,7 +20,7 @@ from theorykit import derivations
 from theorykit import single_location as slr
 from theorykit.derivations.audit import audit, audit_step, sign_flips
 from theorykit.results import Status
-from theorykit.single_location.erm_sample import draw_samples
+from theorykit.single_location.erm_sample import draw_samples, proximal_program
 
 FAST = {"nodes": 2**11, "scramblings": 3}
 
@@ -252,6 +252,25 @@ def test_jumps_complete_the_pointwise_derivative():
     assert difference > 0.0014  # +-0.0001; about a tenth of the pointwise form
     # the density of equal minima falls off with the width in which they are counted: below, by up to a third
     assert 0.65 * difference < np.mean(jumps) < 1.1 * difference
+
+
+@pytest.mark.parametrize("task", [slr.Spiked(nu=2, length=3, noise=0.4), slr.Max(nu=2, length=2, noise=0.4)])
+def test_dual_of_linear_attention_gives_what_the_primal_gives(task):
+    """Roots of a concave dual beside Newton's method on the key fields: every average, derivatives included."""
+    dual, primal = (draw_samples(task, slr.Linear(), 10, 1, 5)[0] for _ in range(2))
+    primal.program = proximal_program(slr.Linear(), primal=True)
+    found, expected = (sample.means(OVERLAPS, True) for sample in (dual, primal))
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_long_sequences_of_linear_attention():
+    """Many tokens: nearly nothing is learned; risk between the noise with the label and without any fit."""
+    task = slr.Spiked(nu=4, length=60, noise=0.3)
+    found = slr.erm(task, slr.Linear(), alpha=2, ridge_k=5, ridge_v=5, nodes=2**9, scramblings=2)
+    assert found.status is Status.CONVERGED
+    # the sum of all tokens is fitted: label energy 1.09 at zero value, uniform attention is the limit of large ridge_k
+    uniform = slr.erm(task, slr.Linear(), alpha=2, ridge_k=math.inf, ridge_v=5)
+    assert found.objective < uniform.objective + 3 * found.objective.error
 
 
 # --------------------------------------------------------------------------- derivation

@@ -134,16 +134,21 @@ def load_roots(
     return Roots(_find((theory, request, ("roots", unknown, residual)), source))
 
 
-def load_proximal(theory: str, request: tuple[object, ...], derive: Callable[[], Equations]) -> Program:
+def load_proximal(
+    theory: str,
+    request: tuple[object, ...],
+    derive: Callable[[], Equations],
+    derive_dual: Callable[[], Equations] | None = None,
+) -> Program:
     """The compiled minimization of a sample problem (see :mod:`theorykit.codegen.proximal`), like :func:`load`."""
 
     def source() -> str:
         from theorykit.codegen.proximal import emit_proximal
 
         record = derive()
-        return emit_proximal(record, _header(record))
+        return emit_proximal(record, _header(record), derive_dual() if derive_dual is not None else None)
 
-    return _find((theory, request, "proximal"), source)
+    return _find((theory, request, "proximal" if derive_dual is None else "dual"), source)
 
 
 def _find(key: tuple[object, ...], source: Callable[[], str]) -> Program:

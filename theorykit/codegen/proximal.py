@@ -15,7 +15,8 @@ import sympy as sp
 from theorykit.codegen.body import Body
 from theorykit.codegen.emit import join_module, primitive_sources
 from theorykit.codegen.rewrite import stabilize
-from theorykit.numerics.proximal import CHUNK, TEMPLATE
+from theorykit.numerics.dual import TEMPLATE as DUAL
+from theorykit.numerics.proximal import ATTEND, CHUNK, MINIMIZE
 
 if TYPE_CHECKING:
     from theorykit.derivations.ledger import Equations
@@ -53,8 +54,8 @@ class ScalarFunctions:
         self.functions.append("\n".join(lines))
 
 
-def emit_proximal(record: Equations, header: str) -> str:
-    """Source of the module that minimizes the sample problem of a record."""
+def emit_proximal(record: Equations, header: str, dual: Equations | None = None) -> str:
+    """Source of the module that minimizes the sample problem of a record, through its dual where there is one."""
     expressions = record.observables
     symbol = {q.symbol.name: q.symbol for q in record.symbols}
     chi, omega, label = symbol["chi"], symbol["omega_v"], symbol["label"]
@@ -91,6 +92,11 @@ def emit_proximal(record: Equations, header: str) -> str:
     add("label_spread(P)", {}, [expressions["label_spread"]])
     add("attention(S, x, P)", state | {chi: "x"}, [expressions["weight"], expressions["weight_square"]])
     constants = [f"J = {count}", f"I_V_K = {parameters.index(symbol['V_k'])}", f"CHUNK = {CHUNK}"]
+    loops = MINIMIZE + ATTEND
+    if dual is not None:
+        constants.append(f"I_V_V = {parameters.index(symbol['V_v'])}")
+        _add_dual(emitter, dual)
+        loops = DUAL + ATTEND
     layout = {
         "name": record.name,
         "parameters": [p.name for p in parameters],
@@ -98,7 +104,19 @@ def emit_proximal(record: Equations, header: str) -> str:
         "stages": [],
     }
     parts = [
-        "\n".join(constants), *primitive_sources(emitter.used), *emitter.functions, TEMPLATE.strip(),
+        "\n".join(constants), *primitive_sources(emitter.used), *emitter.functions, loops.strip(),
         f"LAYOUT = {layout!r}",
     ]  # fmt: skip
     return join_module(header, parts)
+
+
+def _add_dual(emitter: ScalarFunctions, record: Equations) -> None:
+    """The dual function with its derivatives in the residual and in the sums over tokens."""
+    symbol = {q.symbol.name: q.symbol for q in record.symbols}
+    r, sums = symbol["r"], [symbol[n] for n in "ABC"]
+    value = record.observables["dual"]
+    arguments = {r: "r", symbol["label"]: "y"} | {s: s.name for s in sums}
+    slopes = [sp.diff(value, s) for s in sums]
+    derivatives = [sp.diff(value, r), sp.diff(value, r, 2), *slopes, *[sp.diff(s, r) for s in slopes]]
+    emitter.add("dual(r, y, A, B, C, P)", arguments, derivatives)
+    emitter.add("dual_value(r, y, A, B, C, P)", arguments, [value])

@@ -59,6 +59,7 @@ CATALOGUE: dict[str, str] = {
         ("off_manifold", "off_manifold", "derive_off_manifold"),
         ("erm", "erm", "derive_erm"),
         ("erm_fixed", "erm_fixed", "derive_erm_fixed"),
+        ("erm_linear", "erm_linear", "derive_erm_linear"),
     )
 } | {"interpolation.hermite": "theorykit.derivations.hermite:derive_hermite"}
 CATALOGUE |= {

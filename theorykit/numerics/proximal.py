@@ -12,7 +12,7 @@ of the others. Sums over nodes are made in fixed chunks, so that results do not 
 
 from __future__ import annotations
 
-__all__ = ["CHUNK", "OUTPUTS", "TEMPLATE"]
+__all__ = ["ATTEND", "CHUNK", "MINIMIZE", "OUTPUTS"]
 
 CHUNK = 128  # nodes whose sums are added before anything else
 
@@ -22,7 +22,7 @@ OUTPUTS = (
     "dkk", "dkv", "dvv",
 )  # fmt: skip
 
-TEMPLATE = """
+MINIMIZE = """
 @njit(nogil=True, error_model="numpy")
 def objective_at(x, wk, wv, y, Vk, P, S):
     for j in range(J):
@@ -259,8 +259,9 @@ def minimize_nodes(P, truth, noise, gauss, slope, label_noise, chi, rivals, thor
             sums[11] += fkk
             sums[12] += fkv
             sums[13] += fvv
+"""
 
-
+ATTEND = """
 @njit("void(float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64, int64)",
       nogil=True, cache=True, error_model="numpy", boundscheck=False)
 def attend_nodes(P, truth, noise, out, lo, hi):

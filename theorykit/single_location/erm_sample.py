@@ -20,7 +20,7 @@ import numpy as np
 from theorykit import derivations
 from theorykit.numerics.proximal import CHUNK, OUTPUTS
 from theorykit.numerics.sampling import sobol_points
-from theorykit.single_location.activations import Activation, Erf
+from theorykit.single_location.activations import Activation, Erf, Linear
 from theorykit.single_location.tasks import Spiked, Task
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sample", "draw_samples", "erm_options", "proximal_program"]
 
-_NAME = "single_location.erm"
+_NAME, _DUAL = "single_location.erm", "single_location.erm_linear"
 _WIDTHS = (0.005, 0.01, 0.02)  # differences of minima that count as small: the first with enough nodes
 _EVENTS = 10
 
@@ -42,8 +42,8 @@ def erm_options(activation: Activation) -> dict[str, Any]:
     }
 
 
-def proximal_program(activation: Activation) -> Program:
-    """The compiled minimization of the sample problem."""
+def proximal_program(activation: Activation, primal: bool = False) -> Program:
+    """The compiled minimization of the sample problem: through the dual for linear attention, unless ``primal``."""
     from theorykit import codegen
 
     options = erm_options(activation)
@@ -51,11 +51,19 @@ def proximal_program(activation: Activation) -> Program:
     def derive() -> Any:
         return derivations.get(_NAME, **options).equations
 
-    if derivations.is_substituted(_NAME):
+    def derive_dual() -> Any:
+        return derivations.get(_DUAL).equations
+
+    has_dual = isinstance(activation, Linear) and not primal
+    if any(derivations.is_substituted(n) for n in (_NAME, _DUAL)):
         from theorykit.codegen.proximal import emit_proximal
 
-        return codegen.load_source(emit_proximal(derive(), "substituted"))
-    return codegen.load_proximal(_NAME, tuple(sorted(options.items())), derive)
+        return codegen.load_source(
+            emit_proximal(derive(), "substituted", derive_dual() if has_dual else None)
+        )
+    return codegen.load_proximal(
+        _NAME, tuple(sorted(options.items())), derive, derive_dual if has_dual else None
+    )
 
 
 @cache
