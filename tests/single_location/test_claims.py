@@ -64,6 +64,18 @@ EXPECTED = {
         ),
     ),
     "optimal_q_k": ("holds", (), ()),
+    "softmax_beats_linear_when_trained": (
+        "holds if",
+        ("alpha = 1", "alpha = 2", "not if alpha = 0.5"),
+        (
+            # published: 0.955 and 0.924, 0.473 and 0.590, searches coarse (0.004)
+            ("softmax at alpha = 0.5", 0.955, 0.01),
+            ("linear at alpha = 0.5", 0.924, 0.008),
+            ("softmax at alpha = 2", 0.473, 0.02),
+            ("linear at alpha = 2", 0.590, 0.01),
+            ("crossover", 0.8, 0.25),
+        ),
+    ),
 }
 
 

@@ -197,6 +197,7 @@ def test_sample_problem_is_minimized_globally(name):
     activation, weights = WEIGHTS[name]
     task = slr.Spiked(nu=2, length=2, noise=0.4)
     (sample,) = draw_samples(task, activation, 8, 1, 5)
+    sample.program = proximal_program(activation, primal=True)  # which keeps the minimizers
     sample.means(OVERLAPS, True)
     nodes, o = sample.nodes[2], OVERLAPS
     grid = [np.array([a, b]) for a in (-4, -1.5, 0, 1.5, 4) for b in (-4, -1.5, 0, 1.5, 4)]

@@ -262,6 +262,12 @@ def _best_value_excess(task: Task, activation: Activation, m_k: float, share: fl
     return 1 - mean * mean / square
 
 
+def _softmax_beats_linear() -> Finding:
+    from theorykit.single_location.trained_claims import softmax_beats_linear
+
+    return softmax_beats_linear()
+
+
 #: Name of a claim -> function that tests it.
 EVALUATORS: Mapping[str, Callable[[], Finding]] = {
     "softmax_is_bayes": _softmax_is_bayes,
@@ -271,4 +277,5 @@ EVALUATORS: Mapping[str, Callable[[], Finding]] = {
     "variable_length_hurts_elementwise": _variable_length,
     "normalization_is_key": _normalization,
     "optimal_q_k": _aligned_key,
+    "softmax_beats_linear_when_trained": _softmax_beats_linear,
 }
