@@ -27,7 +27,10 @@ _NEAR = {
 
 def softmax_beats_linear() -> Finding:
     """Least risks over the penalties, and where their order changes."""
-    outcomes, evidence, remarks, gaps = {}, {}, {}, {}
+    outcomes: dict[str, bool] = {}
+    evidence: dict[str, float] = {}
+    remarks: dict[str, str] = {}
+    gaps: dict[float, float] = {}
     for alpha, (softmax_near, linear_near) in _NEAR.items():
         softmax, *_ = least_risk_near(_TASK, Softmax(), alpha, *softmax_near)
         linear, *_ = least_risk_near(_TASK, Linear(), alpha, *linear_near)
