@@ -23,7 +23,7 @@ from theorykit.single_location.tasks import Task
 __all__ = ["least_risk_near", "optimal_ridge"]
 
 _LOW, _HIGH = math.log(1e-3), math.log(1e2)
-_SEARCH = {"nodes": 2**10, "scramblings": 2}
+_SEARCH: dict[str, Any] = {"nodes": 2**10, "scramblings": 2}
 _FLAT = 2e-3  # relative differences of the risk that the search does not resolve
 
 
