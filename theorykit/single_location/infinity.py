@@ -29,7 +29,10 @@ def limit_at_infinity(search: Search, end: float, risk: float) -> Optimum:
     inverse = [1 / abs(m) for m in keys]
     m_v, risks = zip(*[_value_at(search, m) for m in keys], strict=True)
     best = risks.index(min(risks))
-    if 0 < best < len(keys) - 1:  # a shallow minimum after all
+    depth = min(risks[0], risks[-1]) - risks[best]
+    if 0 < best < len(keys) - 1 and depth > _SPREAD * search.accuracy(
+        _ACCURACY
+    ):  # a shallow minimum after all
         low, high = sorted((keys[best - 1], keys[best + 1]))
         grids = union(*map(search.search_grids, (low, high)))
         return search.described(search.between(low, high, grids), grids)

@@ -131,10 +131,6 @@ class Search:
 
             return largest_token(self)
         found = scan(self)
-        if self.activation.kind == "normalized":
-            self.gain = max(self._least_gain, min(1.0, 1 - found.risk))
-            if self.gain < _SMALL_GAIN:
-                found = scan(self)
         if found.is_open:
             from theorykit.single_location.infinity import limit_at_infinity
 
@@ -189,6 +185,15 @@ class Search:
         another is then of the size of the gain, at least E 1/L.
         """
         return max(_FINEST, wanted * self.gain)
+
+    def needs_finer(self, risk: float) -> bool:
+        """Whether the best key gains so little that coarse grids do not tell keys apart: accuracy is raised then."""
+        if self.activation.kind != "normalized" or self.gain < 1:
+            return False
+        gain = max(self._least_gain, min(1.0, 1 - risk))
+        if gain < _SMALL_GAIN:
+            self.gain = gain
+        return self.gain < 1
 
     def search_grids(self, m_k: float) -> Grids:
         """Coarse grids that hold the integrals at m_k."""

@@ -37,6 +37,10 @@ class Probed(Protocol):
 
     def quick(self, m_k: float, grids: Grids) -> float: ...
 
+    def needs_finer(self, risk: float) -> bool:
+        """Whether grids must be finer than so far to tell keys of such risks apart; they are from then on."""
+        ...
+
     def search_grids(self, m_k: float) -> Grids: ...
 
 
@@ -65,6 +69,9 @@ def scan(probed: Probed) -> Bracket:
     """
     run = _Scan(probed)
     run.start()
+    if probed.needs_finer(min(run.risks.values())):
+        run = _Scan(probed)
+        run.start()
     while True:
         found = run.bracket()
         if found.best != 0 and found.best in (found.low, found.high):
