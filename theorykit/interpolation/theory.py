@@ -20,8 +20,13 @@ from theorykit.theory import Theory, ValidationPoint
 __all__ = ["THEORY"]
 
 _TOKENS = 800
-# deviation of the finite model from the limit at this size, relative (times 1/sqrt(n) elsewhere); stated beforehand
-_FINITE_SIZE = 0.03
+# relative deviations of the finite model from the limit at this size, stated beforehand
+_FINITE_SIZE = {
+    "interpolation_error": 0.02,
+    "quadratic_form": 0.02,
+    "degrees_of_freedom": 0.005,
+    "linear_regression_error": 0.01,
+}
 
 
 def _catalogue() -> dict[str, Callable[[], Any]]:
@@ -63,7 +68,7 @@ _MODELS: tuple[Attention, ...] = (
       for c, gamma, b, d in ((0.5, 0.1, 0, "zero"), (1, 1, 2, "zero"), (2, 0.1, 0, "kept"), (0.5, 0.1, 1, 0.3))),
     *(_model("cos(x)", c, 0.1, signal=mu) for c, mu in ((0.25, 2), (0.5, 0), (1, 1), (2, 0))),
     *(_model("x", c, gamma, signal=1) for c, gamma in ((0.5, 0.1), (2, 0.1))),
-    *(_model("sin(x)", c, 0.1, signal=2, aligned=1) for c in (0.5, 1)),
+    *(_model("sin(x)", c, 0.1, signal=1, aligned=1) for c in (0.5, 1)),
     *(_model("erf(x)", 0.25, gamma, signal=2) for gamma in (0.01, 1)),
     *(_model("relu(x)", c, 0.1, label_mean=0.6) for c in (0.5, 1)),
     *(_model("cos(x)", 1, 0.1, label_mean=0.6, centering=centering) for centering in ("column", "row")),
@@ -75,21 +80,17 @@ _MODELS: tuple[Attention, ...] = (
 
 def _predict(model: Attention) -> dict[str, float]:
     """Predicted numbers; their errors are the deviation of a finite model from the limit."""
-    found = solve(model)
-    names = ("interpolation_error", "quadratic_form", "degrees_of_freedom")
-    predicted: dict[str, float] = {
-        n: Estimate(float(found.values[n]), _FINITE_SIZE * abs(float(found.values[n]))) for n in names
-    }
-    baseline = linear_regression_error(ratio=model.ratio, ridge=model.ridge, signal=model.signal)
-    predicted["linear_regression_error"] = Estimate(float(baseline), _FINITE_SIZE * float(baseline))
-    return predicted
+    found = dict(solve(model).values)
+    found["linear_regression_error"] = linear_regression_error(
+        ratio=model.ratio, ridge=model.ridge, signal=model.signal
+    )
+    return {n: Estimate(float(found[n]), size * abs(float(found[n]))) for n, size in _FINITE_SIZE.items()}
 
 
 def _simulate(model: Attention, trials: int, seed: Any) -> Mapping[str, Any]:
     attention = "softmax" if model.formula == SOFTMAX_MAP else "entrywise"
     found: Any = simulate(model, tokens=_TOKENS, trials=max(trials, 2), seed=seed, attention=attention)
-    names = ("interpolation_error", "quadratic_form", "degrees_of_freedom", "linear_regression_error")
-    return {name: found[name] for name in names}
+    return {name: found[name] for name in _FINITE_SIZE}
 
 
 def _points() -> tuple[ValidationPoint, ...]:
