@@ -109,8 +109,8 @@ def _random_inputs_worse() -> Finding:
     equal_ridge = all(v > 1 for v in evidence.values())
     fair = {
         f"c = {c}, df = {share} of its maximum, {name}: ratio": _fair_ratio(name, c, share * min(1, c))
-        for c in (0.25, 0.5, 1, 2)
-        for share in (0.2, 0.5, 0.8)
+        for c in (0.25, 1, 2)
+        for share in (0.2, 0.8)
         for name in ("tanh(x)", "relu(x)")
     }
     outcomes = {

@@ -100,12 +100,11 @@ def _ridge_at(freedom: Callable[[np.ndarray], np.ndarray], target: float) -> Est
         high += 10.0
         if high > 4 * _MOST:
             raise ConvergenceError(f"degrees of freedom {target} are reached at no ridge below 2**{high:.0f}")
-    for _ in range(2):
-        points = np.linspace(low, high, 41)
-        values = freedom(np.exp2(points)) - target
-        at = int(np.flatnonzero(values <= 0)[0])
-        low, high = float(points[max(at - 1, 0)]), float(points[at])
-        ends = float(values[max(at - 1, 0)]), float(values[at])
+    points = np.linspace(low, high, 81)
+    values = freedom(np.exp2(points)) - target
+    at = int(np.flatnonzero(values <= 0)[0])
+    low, high = float(points[max(at - 1, 0)]), float(points[at])
+    ends = float(values[max(at - 1, 0)]), float(values[at])
     return _secant(freedom, target, (low, high), ends)
 
 
