@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["Sample", "draw_samples", "erm_options", "proximal_program"]
 
 _NAME, _DUAL = "single_location.erm", "single_location.erm_linear"
-_WIDTHS = (0.005, 0.01, 0.02)  # differences of minima that count as small: the first with enough nodes
+_WIDTHS = (
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+)  # differences of minima that count as small: the first with enough nodes
 _EVENTS = 10
 
 

@@ -33,6 +33,7 @@ LONGEST_NONLINEAR = 8
 STARTS = ("informed", "uninformed")
 _TOLERANCE = 1e-5
 _ACCEPTED = 3e-3  # residual that is put down to jumps of the minimizers
+_EVENTS = 4  # nodes near a jump, in all samples together, below which there is no telling
 _JUMPY = 1e-3  # share of V_hat_k due to jumps from which on they limit the accuracy
 _LARGEST = (0.3, 1.0, 1.0, 0.3, 1.0, 1.0)  # of a step in m, log(q - m^2), log V
 _ROUGH = Acceleration(tolerance=1e-3, max_steps=150, largest=_LARGEST)
@@ -128,7 +129,7 @@ def _solve(
 
     found = _each(samples, fit, [begin] * len(samples), _POLISH)
     share = float(np.mean([o["jump_share"] for _, o in found]))
-    jumps = share > _JUMPY
+    jumps = share > _JUMPY and sum(o["events"] for _, o in found) >= _EVENTS
     if jumps:
         starts = [state.overlaps for state, _ in found]
         found = _each(samples, fit, starts, _WITH_JUMPS, by_parts=True)
@@ -140,7 +141,7 @@ def _solve(
             steps=_steps(state), start=name, last=state.overlaps,
             advice="try another start, larger penalties or more nodes",
         )  # fmt: skip
-    return _solution(samples, found, fit, name, residual, share)
+    return _solution(samples, found, name, residual, share, jumps)
 
 
 def _each(
@@ -170,21 +171,22 @@ def _steps(state: State) -> int:
 def _solution(
     samples: Sequence[Sample],
     found: Sequence[tuple[State, dict[str, float]]],
-    fit: Regularized,
     name: str,
     residual: float,
     share: float,
+    jumps: bool,
 ) -> Solution:
+    """Means over the samples; their errors hold the residual, and jumps that were left out because they are rare."""
     columns: dict[str, list[float]] = {n: [s.overlaps[n] for s, _ in found] for n in OVERLAPS}
     columns["test_risk"] = _test_risks(samples, [s.overlaps for s, _ in found])
     for key in ("train_loss", "objective"):
         columns[key] = [o[key] for _, o in found]
-    jumps = share > _JUMPY
+    left_out = 0.0 if jumps else 0.3 * share
     values: dict[str, Any] = {}
     for key, column in columns.items():
         mean, error = spread(np.array(column))
         # a residual moves the solution by more than itself where the map contracts slowly
-        values[key] = Estimate(mean, error + 3.0 * residual * abs(mean), "standard error")
+        values[key] = Estimate(mean, error + (3.0 * residual + left_out) * abs(mean), "standard error")
     radius = float(np.mean([o["spectral_radius"] for _, o in found]))
     values |= {"rs_stable": radius < 1.0, "spectral_radius": radius, "jump_share": share}
     floor = jumps or residual > 10 * _TOLERANCE
