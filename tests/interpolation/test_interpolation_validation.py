@@ -10,6 +10,7 @@ import pytest
 from theorykit import interpolation as ip
 from theorykit.interpolation.validation_points import (
     CASES,
+    OTHER_DRAWS,
     QUICK,
     predict,
     simulate_case,
@@ -34,6 +35,12 @@ def test_the_points_cover_what_the_theory_distinguishes():
     assert len({m.formula for m in models}) >= 8
     assert len({m.ratio for m in models}) >= 4
     assert len(set(map(repr, CASES))) == len(CASES)
+
+
+def test_the_theory_is_validated_at_these_points():
+    validated = [p.parameters["model"] for p in ip.THEORY.validation_points]
+    assert len(validated) >= 30
+    assert {repr(case.model) for case in OTHER_DRAWS} <= set(validated)
 
 
 @pytest.fixture(scope="module")

@@ -134,3 +134,15 @@ def test_spectrum_figure_holds_the_density():
     bars = sum(patch.get_height() * patch.get_width() for patch in axes.patches)
     assert bars == pytest.approx(np.mean((values > 0) & (values <= grid[-1])), abs=1e-12)
     assert bars == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_theory_is_known_to_the_verbs_about_mathematics(tmp_path):
+    listed = run("derive", "ip")
+    assert listed.exit_code == 0
+    assert "interpolation.hermite" in listed.stdout
+    assert "interpolation.attention" in listed.stdout
+    file = tmp_path / "ip.tex"
+    assert run("latex", "interpolation", "--out", file).exit_code == 0
+    text = file.read_text(encoding="utf-8")
+    assert text.count(r"\begin{document}") == text.count(r"\end{document}") == 1
+    assert "Hermite coefficients" in text

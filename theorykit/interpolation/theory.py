@@ -14,6 +14,7 @@ from theorykit.interpolation.error import interpolation_error, linear_regression
 from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
 from theorykit.interpolation.simulation import simulate
 from theorykit.interpolation.spectrum import density, outliers
+from theorykit.interpolation.validation_points import OTHER_DRAWS, validation_points
 from theorykit.results import Estimate
 from theorykit.theory import Theory, ValidationPoint
 
@@ -39,7 +40,7 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
         for name in ("attention", "spectrum"):
             label = f"{name}[{centering}]"
             entries[label] = partial(derivations.get, f"interpolation.{name}", centering=centering)
-    for formula in ("tanh(x)", "relu(x)", "exp(x)"):
+    for formula in ("tanh(x)", "erf(x)", "relu(x)", "gelu(x)", "cos(x)", "exp(x)"):
         entries[f"hermite[{formula}]"] = partial(
             derivations.get, "interpolation.hermite", formula=formula, degree=3
         )
@@ -117,5 +118,5 @@ THEORY = Theory(
         "outliers": outliers,
     },
     simulate={"interpolation_error": simulate},
-    validation_points=_points(),
+    validation_points=(*_points(), *validation_points(OTHER_DRAWS)),
 )

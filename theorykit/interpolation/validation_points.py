@@ -18,7 +18,7 @@ from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
 from theorykit.results import Estimate
 from theorykit.theory import ValidationPoint
 
-__all__ = ["CASES", "QUICK", "Case", "predict", "simulate_case", "validation_points"]
+__all__ = ["CASES", "OTHER_DRAWS", "QUICK", "Case", "predict", "simulate_case", "validation_points"]
 
 _TOKENS = 1000
 SMOOTH, KINKED, EXPONENTIAL, MEAN = 0.01, 0.02, 0.03, 0.04
@@ -112,6 +112,8 @@ def _cases() -> tuple[Case, ...]:
 
 
 CASES: tuple[Case, ...] = _cases()
+#: Those with another noise than Gaussian, or with softmax itself.
+OTHER_DRAWS: tuple[Case, ...] = tuple(c for c in CASES if c.noise != "gaussian" or c.attention == "softmax")
 #: Positions of the cases that are run with few tokens, where a test must be fast.
 QUICK = (1, 7, 10, 18, 25, 39)
 
@@ -145,7 +147,7 @@ def simulate_case(case: Case, tokens: int, trials: int, seed: Any) -> dict[str, 
 
 
 def validation_points(
-    cases: tuple[Case, ...] = CASES, tokens: int = _TOKENS, trials: int = 16
+    cases: tuple[Case, ...] = CASES, tokens: int = _TOKENS, trials: int = 8
 ) -> tuple[ValidationPoint, ...]:
     """The cases as points of a theory, at a number of tokens."""
     return tuple(
