@@ -141,6 +141,19 @@ def _linearity(
         )
     )
     equations[LINEARITY] = final
+    if equations[coefficient(1)] == 0:
+        (first,) = [s.name for s in steps if s.rhs == 0 and s.name.endswith("(a 1)")][-1:]
+        steps.append(
+            Step(
+                "no linear part (linearity)",
+                final,
+                sp.Integer(0),
+                (steps[-1].name, first),
+                "a_1 vanishes",
+                verified({"a_1": "0", "nu": "0.7"}, digits=30, left="mp-trapezoid", right="mp-quad"),
+            )
+        )
+        equations[LINEARITY] = sp.Integer(0)
 
 
 def _quantities(degree: int) -> tuple[Quantity, ...]:
