@@ -20,7 +20,7 @@ import mpmath
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from theorykit.derivations.evaluate import evaluate, evaluate_tensor
+from theorykit.derivations.evaluate import evaluate, evaluate_tensor, tensor_value
 from theorykit.derivations.ledger import Check, Claim, Derivation, Step
 from theorykit.derivations.nodes import DistinctSum, Expectation, Node, TokenExpectation
 from theorykit.derivations.reduction import reduces_to_zero
@@ -310,8 +310,7 @@ def _concrete(side: sp.Expr, check: Check, point: Mapping[str, Any]) -> sp.Expr:
 
 def _by_rule(side: sp.Expr, point: Mapping[str, Any], rule: str, digits: int) -> mpmath.mpf:
     if rule in _TENSOR_RULES:
-        value, _ = evaluate_tensor(side, {k: _as_float(v) for k, v in point.items()}, rule)
-        return mpmath.mpf(value)
+        return mpmath.mpf(tensor_value(side, {k: _as_float(v) for k, v in point.items()}, rule))
     if rule in _PRECISE_RULES:
         return evaluate(side, point, digits + 3, _PRECISE_RULES[rule])
     known = ", ".join([*_TENSOR_RULES, *_PRECISE_RULES])

@@ -2,7 +2,8 @@
 
 ``evaluate``         nested quadrature in mpmath at any precision (30 digits in audits, 40 on request)
 ``evaluate_tensor``  brute force in double precision: every bound variable is an axis of one array; also
-                     averages over L tokens at small integer L, field by field. Returns value and error.
+                     averages over L tokens at small integer L, field by field. Returns value and error;
+                     ``tensor_value`` the value alone, at half the cost.
 
 Two rules (trapezoid, Gauss-Legendre panels; in mpmath trapezoid and tanh-sinh) let the two sides of a
 verified step be computed by different means.
@@ -40,7 +41,7 @@ from theorykit.derivations.nodes import (
 from theorykit.derivations.proximal import AtProximal, Moreau, bisect_slope
 from theorykit.errors import DerivationError
 
-__all__ = ["evaluate", "evaluate_all", "evaluate_tensor"]
+__all__ = ["evaluate", "evaluate_all", "evaluate_tensor", "tensor_value"]
 
 _KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
 
@@ -608,21 +609,25 @@ def _largest_family(expression: sp.Expr) -> sp.IndexedBase | None:
     return found.pop() if found else None
 
 
-def evaluate_tensor(
-    expression: sp.Expr, values: Mapping[Any, Any], rule: str = "trapezoid"
-) -> tuple[float, float]:
-    """Brute-force value of an expression in double precision, with the difference to a coarser, shorter grid.
+def tensor_value(
+    expression: sp.Expr, values: Mapping[Any, Any], rule: str = "trapezoid", scale: float = 1.0
+) -> float:
+    """Brute-force value of an expression in double precision, on one grid; ``scale`` below 1 makes it coarser.
 
     Averages over tokens need an integer length and at most about five non-polynomial fields.
     """
     environment = _environment(
         expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v)
     )
-    expression = sp.sympify(expression)
-    found = [_Tensor(rule, *grid).value(expression, environment, 0) for grid in ((1.0,), (0.8, 0.88))]
-    if any(np.iscomplexobj(value) for value in found):
-        raise DerivationError(f"brute-force evaluation is not real at {dict(values)}")
-    fine, coarse = map(float, found)
+    grid = _Tensor(rule, 1.0) if scale == 1.0 else _Tensor(rule, scale, 0.4 + 0.6 * scale)
+    return float(grid.value(sp.sympify(expression), environment, 0))
+
+
+def evaluate_tensor(
+    expression: sp.Expr, values: Mapping[Any, Any], rule: str = "trapezoid"
+) -> tuple[float, float]:
+    """The same with an error: the difference to a coarser, shorter grid."""
+    fine, coarse = (tensor_value(expression, values, rule, scale) for scale in (1.0, 0.8))
     if not (math.isfinite(fine) and math.isfinite(coarse)):
         raise DerivationError(f"brute-force evaluation is not finite at {dict(values)}")
     return fine, abs(fine - coarse)
