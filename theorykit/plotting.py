@@ -114,7 +114,8 @@ def plot_risks(
     ----------
     dataset : xarray.Dataset
         With the dimensions ``x``, ``panel``, ``line`` and the variables ``y`` and, optionally, its error.
-        The first curve is drawn broad and pale: it is the reference that others may coincide with.
+        The first curve is drawn broad and pale: it is the reference that others may coincide with. Between the
+        points, curves are interpolated monotonically; where the points are few, they are marked.
     log_y : bool, optional
         Default: logarithmic in rows where the values are positive and span more than two decades.
     title : str, optional
@@ -140,7 +141,8 @@ def plot_risks(
         wide = _spans_decades(dataset[y].sel({panel: row}).values)
         _prepare(axes, axis, x, _variable_label(dataset, y), wide if log_y is None else log_y)
         for style, label in zip(_styles(lines, reference=True), lines, strict=True):
-            _draw(axes, axis, dataset.sel({panel: value, line: label}), y, str(label), style)
+            chosen = dataset.sel({panel: value, line: label})
+            _draw(axes, axis, chosen, y, str(label), style, is_smooth=True)
         _mark_infinity(axes, axis)
         axes.label_outer()
         axes.set_title(_line_label(panel, value), fontsize="medium")
@@ -225,7 +227,10 @@ def _styles(lines: Sequence[Any] | np.ndarray, reference: bool = False) -> list[
     return first + [_Style(scale(0.9 * index / (rest - 1))) for index in range(rest)]
 
 
-def _draw(axes: Axes, axis: _Axis, data: xr.Dataset, name: str, label: str, style: _Style) -> None:
+def _draw(
+    axes: Axes, axis: _Axis, data: xr.Dataset, name: str, label: str, style: _Style, is_smooth: bool = False
+) -> None:
+    """One curve with its band of errors; a smooth one is drawn through its points without corners."""
     import numpy as np
 
     values = np.asarray(data[name].values, dtype=float)
@@ -240,7 +245,13 @@ def _draw(axes: Axes, axis: _Axis, data: xr.Dataset, name: str, label: str, styl
         "zorder": style.layer,
     }
     marks: dict[str, Any] = {"marker": "o", "markersize": 2.0 + style.width} if sparse else {}
-    axes.plot(at, shown, label=label, linestyle="none" if axis.names else style.dashes, **look, **marks)
+    if is_smooth and not axis.names and len(at) >= _ENOUGH and np.isfinite(shown).all():
+        between = _interpolated(at, shown, axes.get_xscale() == "log", axes.get_yscale() == "log")
+        axes.plot(*between, label=label, linestyle=style.dashes, **look)
+        if marks:
+            axes.plot(at, shown, linestyle="none", **look, **marks)
+    else:
+        axes.plot(at, shown, label=label, linestyle="none" if axis.names else style.dashes, **look, **marks)
     error = f"{name}_error"
     if error in data:
         spread = np.asarray(data[error].values, dtype=float)[order]
@@ -252,6 +263,23 @@ def _draw(axes: Axes, axis: _Axis, data: xr.Dataset, name: str, label: str, styl
         limit = values[~axis.finite]
         look |= {"linestyle": "none", "marker": "o", "markersize": 3.0 + style.width}
         axes.plot([axis.infinity] * len(limit), limit, **look)
+
+
+_ENOUGH = 4  # points for a smooth curve
+
+
+def _interpolated(x: np.ndarray, y: np.ndarray, log_x: bool, log_y: bool) -> tuple[np.ndarray, np.ndarray]:
+    """A curve through the points that rises and falls only where they do, smooth on the scales of the axes."""
+    import numpy as np
+    from scipy.interpolate import PchipInterpolator
+
+    log_x, log_y = log_x and bool((x > 0).all()), log_y and bool((y > 0).all())
+    u, v = np.log(x) if log_x else x, np.log(y) if log_y else y
+    if (np.diff(u) <= 0).any():
+        return x, y
+    fine = np.linspace(u[0], u[-1], 24 * len(u))
+    curve = PchipInterpolator(u, v)(fine)
+    return (np.exp(fine) if log_x else fine), (np.exp(curve) if log_y else curve)
 
 
 def _prepare(axes: Axes, axis: _Axis, x: str, y_label: str, log_y: bool) -> None:
