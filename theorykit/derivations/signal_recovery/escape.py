@@ -16,7 +16,7 @@ import sympy as sp
 
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity
-from theorykit.derivations.signal_recovery.limit import CURVATURE, DRIFT, RAPIDITY, SLOPE, add_limit
+from theorykit.derivations.signal_recovery.limit import CURVATURE, DRIFT, RAPIDITY, SLOPE, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     FRACTION,
@@ -50,7 +50,7 @@ declare(_ROWS)
 def derive_escape(proportional: bool = True) -> Derivation:
     """Observables "pace" in the rapidity, "slope_at_equator" and "curvature_at_equator"."""
     chain = Chain()
-    add_limit(chain, proportional)
+    take_from_limit(chain, proportional, SLOPE, DRIFT, CURVATURE)
     _add_pace(chain)
     _add_equator(chain, KAPPA if proportional else sp.Integer(0))
     record = Equations(

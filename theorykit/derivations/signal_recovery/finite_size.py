@@ -16,7 +16,7 @@ import sympy as sp
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Derivation, Equations, Quantity, simulated
 from theorykit.derivations.signal_recovery.averages import average, covariance, variance
-from theorykit.derivations.signal_recovery.limit import add_limit
+from theorykit.derivations.signal_recovery.limit import OBJECTIVE, add_masses, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     DIMENSION,
@@ -72,7 +72,7 @@ _SEEN = simulated("gradient of the finite model at the validation points")
 def derive_finite_size() -> Derivation:
     """Observables "finite_size_objective", "finite_size_slope" and the two corrections."""
     chain = Chain()
-    add_limit(chain, proportional=False)
+    add_masses(chain)
     add_finite_size(chain)
     shown = (FINITE_OBJECTIVE, FINITE_SLOPE, CORRECTION, MOMENT_CORRECTION, SECOND_MOMENT)
     equations = (MASS, NOISE_MASS, MEAN_SCORE, SECOND_MOMENT)
@@ -105,15 +105,16 @@ def add_first_moments(chain: Chain) -> None:
 
 def add_finite_size(chain: Chain) -> None:
     """Both corrections, the objective to order 1/L and its derivative."""
+    take_from_limit(chain, False, OBJECTIVE)
     add_first_moments(chain)
     _add_corrections(chain)
-    flat = chain.results[sp.Symbol("objective", positive=True)]
+    flat = chain.results[OBJECTIVE]
     noise = (DIMENSION - 1) / TOKENS * (SECOND_MOMENT + MOMENT_CORRECTION / TOKENS)
     finite = sp.Limit(sp.Function("J_L")(RHO), TOKENS, sp.oo)
     chain.define(FINITE_OBJECTIVE, finite, "expansion of E|f|^2 in 1/L, as the exact reduction gives it")
     expansion = flat + CORRECTION / TOKENS + noise
     chain.add(FINITE_OBJECTIVE, "expansion in 1/L", expansion, "limit and corrections put together", _SEEN,
-              also=(CORRECTION, MOMENT_CORRECTION, SECOND_MOMENT))  # fmt: skip
+              also=(OBJECTIVE, CORRECTION, MOMENT_CORRECTION, SECOND_MOMENT))  # fmt: skip
     values = {s: chain.results[s] for s in (CORRECTION, MOMENT_CORRECTION)}
     closed = expansion.xreplace(values).xreplace(inserted(chain))
     chain.add(FINITE_OBJECTIVE, "corrections inserted", closed, "both written in the masses",

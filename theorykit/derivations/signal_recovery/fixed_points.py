@@ -18,7 +18,7 @@ import sympy as sp
 
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity, verified
-from theorykit.derivations.signal_recovery.limit import SLOPE, add_limit
+from theorykit.derivations.signal_recovery.limit import SLOPE, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     FRACTION,
@@ -62,7 +62,7 @@ _PRECISE = {"digits": 30, "left": "mp-trapezoid", "right": "mp-quad"}
 def derive_fixed_points(proportional: bool = True) -> Derivation:
     """Observables "balance", "balance_slope", "separatrix" in x, and "lower"."""
     chain = Chain()
-    add_limit(chain, proportional)
+    take_from_limit(chain, proportional, SLOPE)
     add_balance(chain, KAPPA if proportional else sp.Integer(0))
     found = (BALANCE, BALANCE_SLOPE, SEPARATRIX, LOWER)
     record = Equations(

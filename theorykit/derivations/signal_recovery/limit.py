@@ -47,7 +47,9 @@ __all__ = [
     "ROWS",
     "SLOPE",
     "add_limit",
+    "add_masses",
     "derive_limit",
+    "take_from_limit",
 ]
 
 OBJECTIVE = sp.Symbol("objective", positive=True)
@@ -96,10 +98,24 @@ def derive_limit(proportional: bool = True) -> Derivation:
     return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
 
 
-def add_limit(chain: Chain, proportional: bool) -> None:
-    """The chains of both masses, the objective, its two derivatives, and the rate of the alignment."""
+def add_masses(chain: Chain) -> None:
+    """The chains of both masses alone."""
     for symbol in (MASS, NOISE_MASS):
         _add_mass(chain, symbol)
+
+
+def take_from_limit(chain: Chain, proportional: bool, *symbols: sp.Symbol) -> None:
+    """Results of this derivation as definitions of another one."""
+    limit = Chain()
+    add_limit(limit, proportional)
+    for symbol in symbols:
+        meaning = f"{ROWS[symbol].meaning}, from the derivation of the flow for many tokens"
+        chain.define(symbol, limit.results[symbol], meaning)
+
+
+def add_limit(chain: Chain, proportional: bool) -> None:
+    """The chains of both masses, the objective, its two derivatives, and the rate of the alignment."""
+    add_masses(chain)
     _add_objective(chain, KAPPA if proportional else sp.Integer(0))
     _add_derivatives(chain, KAPPA if proportional else sp.Integer(0))
     _add_flow(chain)

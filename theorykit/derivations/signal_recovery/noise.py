@@ -29,7 +29,7 @@ from theorykit.derivations.signal_recovery.finite_size import (
     SECOND_MOMENT,
     add_first_moments,
 )
-from theorykit.derivations.signal_recovery.limit import add_limit
+from theorykit.derivations.signal_recovery.limit import add_masses
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     KAPPA,
@@ -82,7 +82,7 @@ _POINTS = tuple(
 def derive_noise(proportional: bool = True) -> Derivation:
     """Observables "parallel" and "perpendicular"."""
     chain = Chain()
-    add_limit(chain, proportional=False)
+    add_masses(chain)
     add_first_moments(chain)
     add_noise(chain, KAPPA if proportional else sp.Integer(0))
     used = SYMBOLS if proportional else tuple(s for s in SYMBOLS if s not in (SECOND_MOMENT, SKEW, SPREAD))

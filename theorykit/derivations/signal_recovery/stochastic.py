@@ -20,7 +20,7 @@ from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, verified
 from theorykit.derivations.nodes import normal_cdf
 from theorykit.derivations.signal_recovery.finite_size import FINITE_SLOPE, add_finite_size
-from theorykit.derivations.signal_recovery.limit import add_limit
+from theorykit.derivations.signal_recovery.limit import add_masses
 from theorykit.derivations.signal_recovery.noise import PARALLEL, PERPENDICULAR, SYMBOLS, add_noise
 from theorykit.derivations.signal_recovery.symbols import (
     DIMENSION,
@@ -71,7 +71,7 @@ _SIZES = {"tokens": 40, "dimension": 7}
 def derive_stochastic() -> Derivation:
     """Observables "corrected_drift" and "parallel" at kappa = (d - 1)/L."""
     chain = Chain()
-    add_limit(chain, proportional=False)
+    add_masses(chain)
     add_finite_size(chain)
     add_noise(chain, (DIMENSION - 1) / TOKENS)
     _add_mean_increment(chain)

@@ -21,7 +21,7 @@ import sympy as sp
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Check, Derivation, Equations, Limit, Quantity, verified
 from theorykit.derivations.signal_recovery.fixed_points import BALANCE, SEPARATRIX, SHIFT, add_balance
-from theorykit.derivations.signal_recovery.limit import OBJECTIVE, SLOPE, add_limit
+from theorykit.derivations.signal_recovery.limit import OBJECTIVE, SLOPE, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     FRACTION,
@@ -91,8 +91,7 @@ def derive_thresholds(proportional: bool = True) -> Derivation:
     """Observables: the factor h(-1), the critical fractions through their logits, beta_c and kappa_c."""
     kappa = KAPPA if proportional else sp.Integer(0)
     chain = Chain()
-    add_limit(chain, proportional)
-    add_balance(chain, kappa)
+    take_from_limit(chain, proportional, OBJECTIVE, SLOPE)
     _add_opposed(chain, kappa)
     _add_fractions(chain, kappa)
     shown = [OPPOSED, DISCRIMINANT, LOGIT_UPPER, LOGIT_LOWER, CRITICAL, CRITICAL_LOWER]
@@ -200,6 +199,11 @@ def _coefficients(further: Mapping[sp.Expr, sp.Expr] | None = None, **values: ob
 
 def _add_beta(chain: Chain) -> None:
     """-beta rho_c, plus the balance over theta, which vanishes at the root: free of beta."""
+    points = Chain()
+    take_from_limit(points, False, SLOPE)
+    add_balance(points, sp.Integer(0))
+    for symbol, meaning in ((SEPARATRIX, "alignment at the shift x"), (BALANCE, "balance at the shift x")):
+        chain.define(symbol, points.results[symbol], f"{meaning}, from the derivation of the fixed points")
     distance = -BETA * chain.results[SEPARATRIX] + chain.results[BALANCE] / THETA
     chain.define(BETA_C, distance, "-beta rho_c at the root x of the balance (which is zero there)")
     odds = FRACTION / REST * sp.exp(SHIFT)
@@ -223,7 +227,7 @@ def _add_kappa(chain: Chain) -> None:
 def derive_global_maximum() -> Derivation:
     """Observable "kappa_global": where J(1) = J(-1); meaningful for pi > 1/2 only."""
     chain = Chain()
-    add_limit(chain, True)
+    take_from_limit(chain, True, OBJECTIVE)
     objective = chain.results[OBJECTIVE]
     poles = {
         sign: objective.xreplace(
