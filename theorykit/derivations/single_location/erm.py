@@ -33,7 +33,7 @@ from theorykit.derivations.ledger import (
 from theorykit.derivations.nodes import TokenExpectation
 from theorykit.derivations.proximal import AtProximal, Moreau, solve_quadratic
 from theorykit.derivations.replica import ALPHA, Problem, Vector, derive_saddle_point, over_tokens
-from theorykit.derivations.single_location.symbols import DELTA, LENGTH, NU, PAPER, XI
+from theorykit.derivations.single_location.symbols import DELTA, LENGTH, PAPER, XI
 from theorykit.formula import parse
 
 __all__ = ["KEY", "STATISTICS", "VALUE", "attention_problem", "derive_erm"]
@@ -271,7 +271,7 @@ def _law_of_fields(definitions: list[Definition], steps: list[Step]) -> dict[str
 def _conjugates(definitions: list[Definition], steps: list[Step]) -> dict[str, sp.Expr]:
     """Conjugates of the order parameters in averages of responses that can be sampled."""
     problem = attention_problem()
-    check = verified({**_POINT, "L": 1}, digits=8, concrete=_polynomial_responses)
+    check = verified({**_POINT, "L": 2}, digits=8, concrete=_polynomial_responses)
 
     def average(summand: Callable[[sp.Basic], sp.Expr]) -> sp.Expr:
         return problem.average(over_tokens(summand, LENGTH))
@@ -327,32 +327,28 @@ def _conjugates(definitions: list[Definition], steps: list[Step]) -> dict[str, s
 
 
 def _polynomial_responses(expression: sp.Expr, length: int) -> sp.Expr:
-    """Abstract responses by polynomials of the fields, the tilt by that of the spiked task: exactly integrable."""
+    """Abstract responses and tilt by polynomials of the fields, so that averages are exact on few nodes."""
     tokens = range(1, length + 1)
     omega_k, omega_v = KEY.omega, VALUE.omega
     y = VALUE.truth[1] + DELTA * XI
-    tilt = sp.exp(sp.sqrt(NU) * KEY.truth[1] - NU / 2)
-    third = sp.Rational(1, 3)
+    half, third = sp.Rational(1, 2), sp.Rational(1, 3)
+    density, slope = sp.symbols("_density _slope", positive=True)  # 1 + z_k[1]/2 and its derivative
     places: dict[sp.Expr, sp.Expr] = {}
     for i in tokens:
         places[F_K[i]] = omega_k(i) + third * y * omega_v(i) + third * omega_k(i) ** 2
         places[D_K[i]] = 1 + 2 * third * omega_k(i)
         places[F_V[i]] = third * omega_v(i) * omega_k(i) + y
         places[D_V[i]] = third * omega_k(i)
-        places[SLOPE[i]] = sp.sqrt(NU) if i == 1 else sp.Integer(0)
-    problem = attention_problem()
+        places[SLOPE[i]] = slope / density if i == 1 else sp.Integer(0)
 
-    def opened(e: sp.Expr) -> sp.Expr:
-        e = expand_sums(e, LENGTH, length).replace(TILT, lambda _: tilt)
-        return e.replace(
-            lambda n: isinstance(n, TokenExpectation),
-            lambda n: TokenExpectation(
-                sp.expand(n.integrand.xreplace(places)), n.families, n.length, n.shared
-            ),
-        )
+    def averaged(node: TokenExpectation) -> sp.Expr:
+        integrand = node.integrand.replace(TILT, lambda _: density).xreplace(places)
+        plain = sp.expand(integrand).xreplace({density: 1 + half * KEY.truth[1], slope: half})
+        return TokenExpectation(plain, node.families, node.length, node.shared)
 
-    means = {s: e for s, e in _mean_definitions(problem).items() if s in expression.free_symbols}
-    return opened(expression.xreplace(means))
+    means = {s: e for s, e in _mean_definitions(attention_problem()).items() if s in expression.free_symbols}
+    opened = expand_sums(expression.xreplace(means), LENGTH, length)
+    return opened.replace(lambda n: isinstance(n, TokenExpectation), averaged)
 
 
 def _mean_definitions(problem: Problem) -> dict[sp.Symbol, sp.Expr]:
