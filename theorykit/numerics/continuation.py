@@ -61,6 +61,15 @@ def _distance(X: np.ndarray, guess: np.ndarray) -> np.ndarray:
     return np.max(np.abs(X - guess), axis=0) / np.max(np.abs(guess), axis=0)
 
 
+def _carried(X: np.ndarray, before: np.ndarray, times: np.ndarray | float) -> np.ndarray:
+    """X moved on by ``times`` the last change: by its factor where that is moderate (power laws), else by the sum."""
+    with np.errstate(all="ignore"):
+        factor = X / before
+        is_power = np.isfinite(factor) & (factor > 0.1) & (factor < 10)
+        powers = X * np.where(is_power, factor, 1.0) ** times
+    return np.where(is_power, powers, X + (X - before) * times)
+
+
 class _Chains:
     """One way down for each group: states at the levels, from the top to the lowest one."""
 
@@ -128,16 +137,16 @@ class _Chains:
 
     def _walk(self, level: int, groups: np.ndarray, substeps: int) -> tuple[np.ndarray, np.ndarray]:
         X = self.states[level + 1][:, groups]
-        before, ok = X, np.ones(groups.size, dtype=bool)
+        ok = np.ones(groups.size, dtype=bool)
         higher = self.states.get(level + 2)
         known = np.zeros(groups.size, dtype=bool) if higher is None else self.good[level + 2][groups]
-        slope = np.zeros_like(X) if higher is None else np.where(known, X - higher[:, groups], 0.0) / substeps
+        before = X if higher is None else np.where(known, higher[:, groups], X)
+        times = 1.0 / substeps
         for k in range(1, substeps + 1):
             P = self.at(level + 1 - k / substeps, groups)
-            out = newton(self.system, P, X + slope, _ON_THE_WAY, 12, polish=False)
+            out = newton(self.system, P, _carried(X, before, times), _ON_THE_WAY, 12, polish=False)
             ok &= out.converged & (_distance(out.X, X) < 0.6)
-            before, X = X, np.where(ok, out.X, X)
-            slope = X - before
+            before, X, times = X, np.where(ok, out.X, X), 1.0
             self.steps[groups] += out.steps
         return X, ok
 
@@ -154,7 +163,7 @@ class _Chains:
             upper = self.states.get(int(level) + 1)
             if lower is not None and upper is not None:
                 part = wanted[at] - level
-                X[:, at] = (1 - part) * lower[:, groups] + part * upper[:, groups]
+                X[:, at] = _carried(lower[:, groups], upper[:, groups], -part)
                 ok[at] = self.good[int(level)][groups] & self.good[int(level) + 1][groups]
             # above its top a chain needs no states: the iteration from the start contracts even better
             far = at[high]
