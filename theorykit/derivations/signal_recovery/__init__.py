@@ -17,5 +17,7 @@ noise          variances of the stochastic gradient
 stochastic     the flow corrected for step noise, the stationary law, the splitting at the separatrix
 kernels        any normalized weight, as one-dimensional Gaussian averages
 claims         the statements of the paper, judged elsewhere
+symbols        the symbol table and the checks they share
+averages       averages over one token, from which corrections and noise are made
 =============  ==========================================================================================
 """

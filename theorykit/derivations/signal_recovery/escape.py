@@ -5,9 +5,9 @@ poles. With s = artanh rho, whose differential is d rho/(1 - rho^2), both singul
 
     T(rho_0 -> rho_1) = int ds/J'(tanh s)  from artanh rho_0 to artanh rho_1,
 
-which is regular but for a separatrix, and tends to (s_1 - s_0)/J'(1), the logarithm of the specification, close to 1.
+which is regular but for a separatrix; close to 1 it is (s_1 - s_0)/J'(1), a logarithm of the distance to 1.
 Close to the equator F = J'(0) + J''(0) rho, with both coefficients given: escape from rho_0 of order d^(-1/2) is
-ballistic. Equations (10) and (11) of the specification of the model.
+ballistic.
 """
 
 from __future__ import annotations

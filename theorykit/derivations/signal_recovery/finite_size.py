@@ -6,7 +6,7 @@ variance to order 1/L:
 
     J_L = J + j_1/L + ((d - 1)/L)(m_2 + m_2'/L),  j_1 = 2 F b_F + v_F + theta^2 (1 - rho^2)(2 w b_S + v_S).
 
-Valid for exp(2 beta^2) << L. Equation (12) of the specification of the model.
+Valid for exp(2 beta^2) << L.
 """
 
 from __future__ import annotations

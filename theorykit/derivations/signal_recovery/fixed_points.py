@@ -9,7 +9,6 @@ Psi increases from -inf to inf, so that there is exactly one w_c, and one rho_c 
 Psi(pi) > logit pi puts it below 0. If rho_c <= -1 everything flows to +1; if rho_c > -1 the latitude rho_c separates
 what flows to +1 from what flows to -1. The unknown is the shift x = logit w - logit pi = beta theta rho, in the bracket
 [-theta^2 pi - 1/(1 - pi), 0]: at its lower end the function is negative, at its upper one positive.
-Equation (7) of the specification of the model.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ B_c = E g phi, P_c = E phi^2 for the classes mu_1 = theta rho, mu_0 = 0 and N = 
     J = gamma^2 + 2 theta rho gamma w + theta^2 w^2 + kappa [pi P_1 + (1 - pi) P_0]/N^2.
 
 Derivatives in rho act on A_1, B_1, P_1 only; integrated by parts they are theta E g phi, theta E (g^2 - 1) phi and
-theta E g phi^2, which holds for weights that are not smooth too. Equation (13) of the specification of the model.
+theta E g phi^2, which holds for weights that are not smooth too.
 """
 
 from __future__ import annotations

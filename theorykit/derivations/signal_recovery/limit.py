@@ -8,7 +8,7 @@ their means. Results, with w the attention mass on informative tokens,
     J' = 2 beta theta w {1 + theta (1 - w)(beta rho + theta w) + kappa e^(beta^2) (1 - w)[w/pi - (1 - w)/(1 - pi)]}
 
 and rho' = (1 - rho^2) J' for gradient ascent on the sphere. Written in w and 1 - w, both without cancellation,
-nothing overflows however large beta theta is. Equations (4) to (6) of the specification of the model.
+nothing overflows however large beta theta is.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ kappa. With a the normalized weight, X = x_1 - m and m = theta sqrt(1 - rho^2) w
     L Var(g_1) -> 4 beta^2 {Var(psi) + kappa (m_2 E[a^2 X^2] + E[a^2 X]^2)},
 
 psi as below, variances within the classes. All are Gaussian averages of polynomials times exp(k beta g), k <= 8.
-They grow like exp(beta^2), their kappa parts like kappa^2 exp(6 beta^2). Equation (17) of the specification.
+They grow like exp(beta^2), their kappa parts like kappa^2 exp(6 beta^2).
 """
 
 from __future__ import annotations

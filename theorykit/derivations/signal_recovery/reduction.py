@@ -10,7 +10,7 @@ S = sum_{b=1} a_i, G = sum a_i g_i, G_1 = sum_{b=1} a_i g_i, A = sum a_i^2:
            + 2 beta theta G (G_1 - S G) + 2 (d - 1) beta theta sum a_i^2 (b_i - S)],
 
 and J'(0) = 2 beta theta (R/L)(1 - E A) + 2 beta theta^3 E[S^2 (1 - S)] > 0. The proof is the same for all R and L; it
-is carried out, and checked, for given ones. Equations (1) to (3) of the specification of the model.
+is carried out, and checked, for given ones.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ eta times
 Close to a stable pole the d - 1 components across it are autoregressions x <- (1 - eta lambda) x + eta s epsilon with
 lambda = |J'(+-1)| and s^2 = v_perp/L, whose stationary variance follows. At the separatrix of the mean flow, where its
 slope is mu > 0, the linearized chain ends below with probability Phi((rho_c - rho_0)/s), s^2 = eta (1 - rho_c^2)
-v_parallel/(2 mu L). Equations (15) and (16) of the specification of the model.
+v_parallel/(2 mu L).
 """
 
 from __future__ import annotations

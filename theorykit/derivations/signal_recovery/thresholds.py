@@ -9,7 +9,6 @@ w, 1 - w there and pi eliminated by logit pi = logit w + beta theta, h(-1) is a 
 If a > 1 it is negative below exactly one mass w*, so that -xi is stable iff pi < pi_c; if a <= 1 it is negative
 nowhere, or between two masses (only if kappa > 0). At kappa = 0 the separatrix is at rho_c = -beta_c/beta with
 beta_c = theta w_c + 1/(theta (1 - w_c)), where w_c depends on theta and pi only; kappa_c is linear in h(-1).
-Equations (8) and (9) of the specification of the model, generalized to kappa > 0.
 """
 
 from __future__ import annotations
