@@ -66,7 +66,7 @@ _MODELS: tuple[Attention, ...] = (
     *(_model("tanh(x)", c, 0.1, signal=mu, overlaps=_GENERAL.replace(signal_key=0.5 * mu, signal_query=-0.3 * mu))
       for c, mu in ((0.5, 1), (1, 2))),
     *(_model("relu(x)", c, gamma, signal=1, aligned=b, diagonal=d)
-      for c, gamma, b, d in ((0.5, 0.1, 0, "zero"), (1, 1, 2, "zero"), (2, 0.1, 0, "kept"), (0.5, 0.1, 1, 0.3))),
+      for c, gamma, b, d in ((0.5, 0.1, 0, "zero"), (1, 1, 2, "zero"), (2, 0.1, 0, 0.9), (0.5, 0.1, 1, 0.3))),
     *(_model("cos(x)", c, 0.1, signal=mu) for c, mu in ((0.25, 2), (0.5, 0), (1, 1), (2, 0))),
     *(_model("x", c, gamma, signal=1) for c, gamma in ((0.5, 0.1), (2, 0.1))),
     *(_model("sin(x)", c, 0.1, signal=1, aligned=1) for c in (0.5, 1)),
@@ -97,7 +97,7 @@ def _simulate(model: Attention, trials: int, seed: Any) -> Mapping[str, Any]:
 def _points() -> tuple[ValidationPoint, ...]:
     return tuple(
         ValidationPoint(
-            {"model": repr(m), "tokens": _TOKENS}, partial(_predict, m), partial(_simulate, m), trials=8
+            {"model": repr(m), "tokens": _TOKENS}, partial(_predict, m), partial(_simulate, m), trials=16
         )
         for m in _MODELS
     )
