@@ -27,7 +27,7 @@ def limit_at_infinity(search: Search, end: float, risk: float) -> Optimum:
     """Risk and m_v extrapolated in powers of 1/m_k, from keys up to ``end``, where the risk is roughly known."""
     keys = [m * end for m in _KEYS]
     inverse = [1 / abs(m) for m in keys]
-    m_v, risks = zip(*[_value_at(search, m) for m in keys], strict=True)
+    m_v, risks = _values_at(search, keys)
     best = risks.index(min(risks))
     depth = min(risks[0], risks[-1]) - risks[best]
     if 0 < best < len(keys) - 1 and depth > _SPREAD * search.accuracy(
@@ -61,13 +61,17 @@ def largest_token(search: Search) -> Optimum:
     return _at_infinity(search, Estimate(_bayes(search), 0.0), Estimate(1.0, 0.0), 1.0)
 
 
-def _value_at(search: Search, m_k: float) -> tuple[float, float]:
-    """(best m_v, risk) at a large key."""
-    search.evaluations += 1
+def _values_at(search: Search, keys: list[float]) -> tuple[list[float], list[float]]:
+    """The best m_v and the risk at keys of growing size, each on grids at least as fine as the one before."""
+    values, risks, grids = [], [], None
     rtol = search.accuracy(_ACCURACY)
-    moments = search.aligned.measured(m_k, m_k * m_k, rtol)[1]
-    m_v, risk = search.aligned.best_of(moments, m_k, m_k * m_k)
-    return float(m_v), float(risk)
+    for m_k in keys:
+        search.evaluations += 1
+        grids, moments = search.aligned.measured(m_k, m_k * m_k, rtol, steps=grids)
+        m_v, risk = search.aligned.best_of(moments, m_k, m_k * m_k)
+        values.append(float(m_v))
+        risks.append(float(risk))
+    return values, risks
 
 
 def _at_infinity(search: Search, risk: Estimate, m_v: Estimate, sign: float) -> Optimum:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from theorykit.results import Estimate
@@ -157,11 +158,12 @@ class KeyMoments:
         return self.measured(m_k, q_k, rtol, start)[0]
 
     def measured(
-        self, m_k: float, q_k: float, rtol: float, start: Grids | None = None
+        self, m_k: float, q_k: float, rtol: float, start: Grids | None = None, steps: Grids | None = None
     ) -> tuple[Grids, dict[str, Estimate]]:
         """Grids that are good to ``rtol`` at these overlaps, the same ones for all lengths, and the moments.
 
-        Lengths share the tables that do not depend on them. ``start`` are grids that hold the integrals.
+        Lengths share the tables that do not depend on them. ``start`` are grids that hold the integrals,
+        ``steps`` some that are not too fine.
         """
         from theorykit.numerics.grids import hull
 
@@ -171,6 +173,9 @@ class KeyMoments:
             return {}, self.at(m_k, q_k)
         points = {n: self._point(n, m_k, q_k, None) for n in lengths}
         shared = hull([start[n] if start else compiled.located(points[n], rtol) for n in lengths])
+        if steps:
+            finest = hull([steps[n] for n in lengths])
+            shared = {v: replace(i, step=min(i.step, finest[v].step)) for v, i in shared.items()}
         known: Known | None = {} if len(lengths) > 1 else None
         found: dict[int, dict[str, Estimate]] = {}
         for n in lengths:
