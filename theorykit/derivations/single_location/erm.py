@@ -429,4 +429,29 @@ def _rows(observables: dict[str, sp.Expr]) -> tuple[Quantity, ...]:
         for n, s in MEANS.items()
     ]
     used = set().union({KEY.V}, *[e.free_symbols for e in observables.values()])
-    return tuple(r for r in rows if r.symbol in used)
+    results = [Quantity(sp.Symbol(n, real=True), *row) for n, row in _RESULTS.items() if n in observables]
+    known = [r for r in rows if r.symbol in used]
+    return (*known, *[r for r in results if r.name not in {k.name for k in known}])
+
+
+#: What is derived: name -> (LaTeX, meaning).
+_RESULTS = {
+    "energy": (r"\mathcal E", "energy of the key fields, the value field minimized"),
+    "residual": ("r", "residual of the sample"),
+    "sample_loss": (r"\ell", "loss of the sample, half its squared residual"),
+    "response_v": ("f_v", "response of the value field of a token"),
+    "weight": (r"\sigma", "attention weight of a token"),
+    "weight_square": (r"\Sigma_2", "sum of the squared attention weights"),
+    **{f"statistic_{i}": (f"t_{i}", f"what a token adds to S_{i}") for i in range(3)},
+    "field_k": (r"\omega_k", "key field of a token without the sample"),
+    "field_v": (r"\omega_v^{\circ}", "value field of a token without the sample, in standard ones"),
+    "label_mean": (r"\bar y", "mean of the label given the value field of its token"),
+    "label_spread": (r"\Delta_y", "standard deviation of the label given that field"),
+    "V_hat_k_pointwise": (r"\hat V_k^{\partial}", "conjugate variance of the key by derivatives at points"),
+    "V_hat_v_pointwise": (r"\hat V_v^{\partial}", "conjugate variance of the value by derivatives at points"),
+    "m_hat_k_infinite": (r"\hat m_k^{\infty}", "conjugate overlap of the key, any law of the location"),
+    "m_hat_v_smooth": (r"\hat m_v^{\partial}", "conjugate overlap of the value by derivatives at points"),
+    "objective": ("e", "objective per dimension"),
+    "test_risk": ("R", "population risk of the trained attention"),
+    "train_loss": (r"\epsilon", "training loss, half the mean squared residual"),
+}

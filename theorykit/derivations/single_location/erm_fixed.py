@@ -61,6 +61,7 @@ def derive_erm_fixed() -> Derivation:
             Quantity(DELTA, r"\Delta", "standard deviation of the label noise", "[0, inf)"),
             Quantity(LENGTH, "L", "number of tokens"),
             Quantity(WEIGHT, "s", "weight of each token"),
+            *[Quantity(s, latex, lines[s][1]) for s, latex in ((RISK, "R"), (TRAIN, r"\epsilon"))],
         ),
         {},
         {s.name: e for s, e in chain.results.items()},

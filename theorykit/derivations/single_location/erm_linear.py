@@ -74,6 +74,8 @@ def derive_erm_linear() -> Derivation:
             Quantity(C, "C", "sum of s_0 omega_v"),
             Quantity(_S0, "s_0", "weight of a token at the field without the sample"),
             Quantity(_W, r"\omega_v", "value field of a token without the sample"),
+            Quantity(DUAL, r"\mathcal D", "dual function of the sample problem"),
+            Quantity(TOKEN, r"\delta", "what a token adds to it"),
             *[row for a in (KEY, VALUE) for row in a.rows() if row.symbol == a.V],
         ),
         {},
