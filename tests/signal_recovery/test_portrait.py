@@ -179,6 +179,8 @@ def test_the_main_job_draws_the_portrait(tmp_path):
     ]
 
 
-def test_risks_are_of_the_other_theory():
+def test_risks_are_of_the_other_theories():
     done = run("risk", "sr", "--nu", 1, "--length", 3)
-    assert (done.exit_code, "THEORY must be single-location (slr), got 'sr'" in done.stderr) == (2, True)
+    assert done.exit_code == 2
+    assert "THEORY must be single-location (slr)" in done.stderr
+    assert "got 'sr'" in done.stderr
