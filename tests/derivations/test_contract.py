@@ -187,7 +187,7 @@ def test_katex_and_pdflatex_read_the_whole_theory(name, tmp_path):
     found = read_by_katex(items)
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip() == str(len(items))
-    assert_compiles(tex, tmp_path)
+    assert_compiles(tex, tmp_path, is_neat=name == "single_location")
 
 
 # ----------------------------------------------------------------- mutations of records
