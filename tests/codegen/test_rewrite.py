@@ -16,7 +16,7 @@ from theorykit.codegen.rewrite import (
     stabilize_functions,
     stabilize_powers,
 )
-from theorykit.derivations.evaluate import evaluate, evaluate_tensor
+from theorykit.derivations.evaluate import evaluate
 from theorykit.derivations.nodes import (
     Expectation,
     HalfLine,
@@ -25,6 +25,7 @@ from theorykit.derivations.nodes import (
     gamma_weight,
     normal_cdf,
 )
+from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.formula import parse
 
 a, r, x, y, z = sp.symbols("a r x y z", real=True)

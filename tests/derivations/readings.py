@@ -15,8 +15,8 @@ from typing import Any
 from theorykit import derivations
 from theorykit import interpolation as ip
 from theorykit import single_location as slr
-from theorykit.derivations.evaluate import evaluate_tensor
 from theorykit.derivations.ledger import Equations
+from theorykit.derivations.tensor import evaluate_tensor
 
 __all__ = ["READINGS", "READ_BY_NOTHING", "Reading", "observed"]
 

@@ -14,8 +14,8 @@ from readings import READ_BY_NOTHING, READINGS, Reading
 from theorykit import derivations, theory
 from theorykit.codegen import compile_record
 from theorykit.derivations.audit import AuditStatus, DerivationAudit, audit, audit_step, sign_flips
-from theorykit.derivations.evaluate import evaluate_tensor
 from theorykit.derivations.ledger import Derivation, Equations
+from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.errors import ConvergenceError, DerivationError
 
 THEORIES = {name: theory.resolve(name) for name in theory.theories()}

@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 import sympy as sp
 
-from theorykit.derivations.evaluate import evaluate, evaluate_tensor
+from theorykit.derivations.evaluate import evaluate
 from theorykit.derivations.nodes import (
     DistinctSum,
     Expectation,
@@ -23,6 +23,7 @@ from theorykit.derivations.nodes import (
     normal_pdf,
     owens_t,
 )
+from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.errors import DerivationError
 
 X, Y = sp.symbols("x y", real=True)

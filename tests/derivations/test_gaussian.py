@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from theorykit.derivations.evaluate import evaluate, evaluate_tensor
+from theorykit.derivations.evaluate import evaluate
 from theorykit.derivations.gaussian import gaussian_moment, standardize, stein, tilt, wick
 from theorykit.derivations.nodes import Expectation, normal_cdf
+from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.errors import DerivationError
 
 X, Y, Z = sp.symbols("x y z", real=True)

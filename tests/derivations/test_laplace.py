@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import sympy as sp
 
-from theorykit.derivations.evaluate import evaluate_tensor
 from theorykit.derivations.laplace import (
     INDICES,
     expand_token_sums,
@@ -14,6 +13,7 @@ from theorykit.derivations.laplace import (
     laplace_denominators,
 )
 from theorykit.derivations.nodes import DistinctSum, HalfLine, Largest, TokenExpectation, TokenPower
+from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.errors import DerivationError
 
 LENGTH = sp.Symbol("L", integer=True, positive=True)

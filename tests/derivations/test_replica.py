@@ -18,10 +18,10 @@ from scipy.optimize import brentq, root
 from scipy.stats import norm
 
 from theorykit.derivations.audit import audit, audit_step, sign_flips
-from theorykit.derivations.evaluate import evaluate_tensor
 from theorykit.derivations.ledger import Quantity
 from theorykit.derivations.proximal import AtProximal, Moreau, bisect_slope, solve_quadratic
 from theorykit.derivations.replica import TRUTH, Prior, Problem, Vector, derive_saddle_point, over_tokens
+from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.errors import DerivationError
 
 W = Vector("w")

@@ -4,22 +4,27 @@
 not imported, before :func:`get` asks for one. The package can be called: ``theorykit.derivations()`` lists
 the names.
 
-=========== ====================================================================
-module      what it holds
-=========== ====================================================================
-ledger      the data model: Derivation, Step, Check, Equations, Claim
-nodes       the expression language: averages, half-line integrals, token sums
-gaussian    Wick, Stein, exponential tilt
-proximal    the least value of a loss plus a penalty
-replica     empirical risk minimization: action, saddle-point equations
-overlaps    gradient flow of vectors as a flow of their overlaps
-laplace     averages of normalized weights factorize over tokens
-chain       steps written one after the other
-evaluate    numbers for expressions, by means of their own
-reduction   whether an expression is zero, by bounded rewritings
-audit       runs the check of every step
-verdicts    what an audit found, as records
-=========== ====================================================================
+============= ===================================================================
+module        what it holds
+============= ===================================================================
+ledger        the data model: Derivation, Step, Check, Equations, Claim
+chain         several results derived side by side, with their premises
+nodes         the expression language: averages, half-line integrals, token sums
+matrices      small dense matrices in expressions: entries, inverses, determinants
+gaussian      Wick, Stein, exponential tilt
+laplace       averages of normalized weights factorize over tokens
+hermite       Hermite coefficients and second moments of a function of one variable
+overlaps      gradient flow of vectors as a flow of their overlaps
+replica       replica-symmetric action and saddle point of a declared minimization
+dyson         rational expressions in random matrices: pencils, Dyson equations
+evaluate      numbers for expressions at any precision, by means of their own
+tensor        the same by brute force in double precision, averages over tokens too
+reduction     whether an expression is zero, by bounded rewritings
+audit         runs the check of every step
+verdicts      what an audit found, as records
+============= ===================================================================
+
+One folder per theory holds its derivations.
 """
 
 from __future__ import annotations

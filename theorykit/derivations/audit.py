@@ -20,10 +20,11 @@ import mpmath
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from theorykit.derivations.evaluate import evaluate, evaluate_tensor, tensor_value
+from theorykit.derivations.evaluate import evaluate
 from theorykit.derivations.ledger import Check, Claim, Derivation, Step
 from theorykit.derivations.nodes import DistinctSum, Expectation, Node, TokenExpectation
 from theorykit.derivations.reduction import reduces_to_zero
+from theorykit.derivations.tensor import evaluate_tensor, tensor_value
 from theorykit.derivations.verdicts import AuditReport, AuditStatus, ClaimVerdict, DerivationAudit, StepResult
 from theorykit.errors import DerivationError
 

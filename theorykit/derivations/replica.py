@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
-from theorykit.derivations.evaluate import _expand_sums_at as expand_sums
 from theorykit.derivations.gaussian import wick
 from theorykit.derivations.laplace import INDICES
 from theorykit.derivations.ledger import (
@@ -35,6 +34,7 @@ from theorykit.derivations.ledger import (
 )
 from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation
 from theorykit.derivations.proximal import AtProximal, Moreau, solve_quadratic
+from theorykit.derivations.tensor import expand_sums
 from theorykit.errors import DerivationError
 
 __all__ = ["ALPHA", "TRUTH", "Prior", "Problem", "Vector", "derive_saddle_point", "over_tokens", "ridge"]

@@ -20,7 +20,6 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from theorykit.derivations.evaluate import _expand_sums_at as expand_sums
 from theorykit.derivations.ledger import (
     Check,
     Definition,
@@ -34,6 +33,7 @@ from theorykit.derivations.nodes import TokenExpectation
 from theorykit.derivations.proximal import AtProximal, Moreau, solve_quadratic
 from theorykit.derivations.replica import ALPHA, Problem, Vector, derive_saddle_point, over_tokens
 from theorykit.derivations.single_location.symbols import DELTA, LENGTH, PAPER, XI
+from theorykit.derivations.tensor import expand_sums
 from theorykit.formula import parse
 
 __all__ = ["KEY", "STATISTICS", "VALUE", "attention_problem", "derive_erm"]

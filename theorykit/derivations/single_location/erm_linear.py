@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sympy as sp
 
-from theorykit.derivations.evaluate import _expand_sums_at as expand_sums
 from theorykit.derivations.ledger import Definition, Derivation, Equations, Quantity, Step, verified
 from theorykit.derivations.minimum import minimum, numerically
 from theorykit.derivations.replica import over_tokens
 from theorykit.derivations.single_location.erm import KEY, LABEL, VALUE
 from theorykit.derivations.single_location.symbols import LENGTH, PAPER
+from theorykit.derivations.tensor import expand_sums
 
 __all__ = ["SUMS", "derive_erm_linear"]
 
