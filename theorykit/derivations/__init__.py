@@ -15,6 +15,7 @@ gaussian      Wick, Stein, exponential tilt
 laplace       averages of normalized weights factorize over tokens
 hermite       Hermite coefficients and second moments of a function of one variable
 overlaps      gradient flow of vectors as a flow of their overlaps
+proximal      the least value of a loss plus a penalty (Moreau envelope, proximal point)
 replica       replica-symmetric action and saddle point of a declared minimization
 dyson         rational expressions in random matrices: pencils, Dyson equations
 evaluate      numbers for expressions at any precision, by means of their own
