@@ -201,7 +201,8 @@ def outliers(
         found = _solve(program, values, x, scale)
         return found["stieltjes"], found["determinant"]
 
-    return find_outliers(solve, np.linspace(-1.01 * scale, 1.01 * scale, 401))
+    # an even number of points: none of them is zero, where the spectrum may have an atom
+    return find_outliers(solve, np.linspace(-1.01 * scale, 1.01 * scale, 402))
 
 
 # ------------------------------------------------------------------------------------------ at work

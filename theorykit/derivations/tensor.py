@@ -267,7 +267,10 @@ def tensor_value(
         expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v)
     )
     grid = _Tensor(rule, 1.0) if scale == 1.0 else _Tensor(rule, scale, 0.4 + 0.6 * scale)
-    return float(grid.value(sp.sympify(expression), environment, 0))
+    value = grid.value(sp.sympify(expression), environment, 0)
+    if np.iscomplexobj(value):
+        raise DerivationError(f"brute-force evaluation is not real at {dict(values)}")
+    return float(value)
 
 
 def evaluate_tensor(

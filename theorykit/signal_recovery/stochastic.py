@@ -82,7 +82,7 @@ def stationary(model: Model, tokens: int, dimension: int, step_size: float, pole
     --------
     >>> law = stationary(Model(theta=1.5, fraction=0.3, beta=0.5), tokens=1000, dimension=10, step_size=0.05)
     >>> round(float(law.gap), 6)
-    0.000743
+    0.000742
     """
     if pole not in (1, -1):
         raise ValueError(f"pole must be 1 or -1, got {pole!r}")
