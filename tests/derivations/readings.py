@@ -106,19 +106,20 @@ def reading(
 def elementwise(name: str, options: Any, activation: Any, point: Any, weight: float) -> list[Reading]:
     """A, B and the risk from the moments of an elementwise activation.
 
-    Where the hidden weight is all but constant, the residual at its inverse cancels and is an average of its own.
+    Where the hidden weight is all but constant, the residual at its inverse cancels and is an average of its own;
+    against v* no term of it cancels, doubled or not.
     """
+    opposed = {**KEY, "m_v": -0.7, "q_v": 0.9}
     m_v = 1 / weight
-    small = {"m_k": 0.02, "q_k": 0.001, "m_v": m_v, "q_v": 1.2 * m_v**2}
+    small = {"m_k": 0.02, "q_k": 0.001, "m_v": m_v, "q_v": m_v**2}
     return [
         reading(name, options, point, moment(SPIKED, activation, 0), "A"),
         reading(name, options, point, moment(SPIKED, activation, 1), "power leak",
                 lambda o: o["power"] + o["leak"]),
-        reading(name, options, point, risk(SPIKED, activation, excess=True), "leak A power",
-                lambda o: 1 - 2 * VALUE["m_v"] * o["A"] + VALUE["q_v"] * (o["power"] + o["leak"])),
+        reading(name, options, point | opposed, lambda: slr.risk(SPIKED, activation, **opposed, excess=True),
+                "leak A power", lambda o: 1 - 2 * opposed["m_v"] * o["A"] + opposed["q_v"] * (o["power"] + o["leak"])),
         reading(name, options, point | small, lambda: slr.risk(SPIKED, activation, **small, excess=True),
-                "residual leak power",
-                lambda o: o["residual"] + (small["q_v"] - m_v**2) * o["power"] + small["q_v"] * o["leak"]),
+                "residual leak", lambda o: o["residual"] + small["q_v"] * o["leak"]),
     ]  # fmt: skip
 
 
@@ -152,7 +153,7 @@ READINGS: tuple[Reading, ...] = (
     reading("normalized_moments", SOFTMAX_OPTIONS, AT, moment(SPIKED, slr.Softmax(), 1),
             "miss miss_square leak", lambda o: 1 - 2 * o["miss"] + o["miss_square"] + o["leak"]),
     *elementwise("elementwise_moments", TANH_OPTIONS, TANH, AT, 1.04),
-    *elementwise("erf", {"task": "spiked"}, ERF, AT | {"shift": 0.3}, 0.345),
+    *elementwise("erf", {"task": "spiked"}, ERF, AT | {"shift": 0.3}, 1.345),
     *elementwise("linear", {"task": "spiked"}, slr.Linear(), AT, 1.04),
     *(
         reading("linear", {"task": "spiked"}, SPIKED_POINT | {"m_k": 0.0, "q_k": 0.0, "m_v": 0.0},
