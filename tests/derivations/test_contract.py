@@ -268,7 +268,11 @@ def unread() -> list[str]:
     return sorted(set(derivations.CATALOGUE) - {r.derivation for r in READINGS})
 
 
-@pytest.mark.parametrize("name", unread())
+#: Records whose mutations take long to compile.
+LONG = ("signal_recovery.noise", "signal_recovery.stochastic", "single_location.erm")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in unread()])
 def test_doubling_a_result_without_reading_changes_its_compiled_number(name):
     """Laws that no solver reads, and theories without readings."""
     for theory_name, label in ENTRIES:
