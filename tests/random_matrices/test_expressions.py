@@ -10,6 +10,7 @@ import sympy as sp
 
 from theorykit import random_matrices as rm
 from theorykit.derivations.dyson.check import corner_mismatch
+from theorykit.derivations.dyson.expression import Scaled
 from theorykit.derivations.dyson.pencil import make_pencil
 
 S, W = rm.Wigner("S"), rm.Wigner("W")
@@ -157,3 +158,8 @@ def test_importing_the_engine_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_scalar_is_never_text():
+    with pytest.raises(TypeError, match="must be a real number or a SymPy expression"):
+        Scaled("__import__('os')", S)

@@ -25,6 +25,7 @@ from theorykit.derivations.dyson.expression import (
     Vector,
     Wigner,
     atoms,
+    children,
 )
 from theorykit.errors import DerivationError
 
@@ -109,12 +110,8 @@ def _seeded_values(symbols: set[Any], seed: int) -> dict[Any, float]:
 
 
 def _symbols(expression: Expression) -> set[Any]:
-    if isinstance(expression, Scaled):
-        return set(sp.sympify(expression.scalar).free_symbols) | _symbols(expression.matrix)
-    if isinstance(expression, Inverse):
-        return _symbols(expression.matrix)
-    parts = expression.terms if isinstance(expression, Sum) else getattr(expression, "factors", ())
-    return set().union(*map(_symbols, parts)) if parts else set()
+    own = set(sp.sympify(expression.scalar).free_symbols) if isinstance(expression, Scaled) else set()
+    return own.union(*map(_symbols, children(expression)))
 
 
 def draw_for(expression: Expression, seed: int, values: Mapping[sp.Symbol, float]) -> tuple[Draw, np.ndarray]:

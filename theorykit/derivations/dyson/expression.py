@@ -28,6 +28,7 @@ __all__ = [
     "Vector",
     "Wigner",
     "atoms",
+    "children",
     "identity",
     "inverse",
     "outer",
@@ -235,6 +236,9 @@ class Scaled(_Around):
     scalar: Any
     matrix: Expression
 
+    def __post_init__(self) -> None:
+        _scalar(self.scalar)  # in particular no text: SymPy would evaluate it
+
     @property
     def T(self) -> Expression:
         return _scaled(self.scalar, self.matrix.T)
@@ -328,18 +332,21 @@ def inverse(matrix: Expression) -> Expression:
     return matrix if isinstance(matrix, Identity) else Inverse(matrix)
 
 
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """What an expression is made of directly; an atom of nothing."""
+    if isinstance(expression, Sum):
+        return expression.terms
+    if isinstance(expression, Product):
+        return expression.factors
+    return (expression.matrix,) if isinstance(expression, Scaled | Inverse) else ()
+
+
 def atoms(expression: Expression) -> Iterator[Expression]:
     """Every atom of an expression, as often as it occurs."""
-    if isinstance(expression, Sum):
-        children: tuple[Expression, ...] = expression.terms
-    elif isinstance(expression, Product):
-        children = expression.factors
-    elif isinstance(expression, Scaled | Inverse):
-        children = (expression.matrix,)
-    else:
+    inner = children(expression)
+    if not inner:
         yield expression
-        return
-    for child in children:
+    for child in inner:
         yield from atoms(child)
 
 

@@ -19,6 +19,7 @@ from theorykit.derivations.dyson.expression import (
     Vector,
     Wigner,
     atoms,
+    children,
 )
 
 __all__ = ["overlap_name", "overlap_names", "require_numbers", "size_of"]
@@ -52,9 +53,7 @@ def require_numbers(expression: Expression) -> None:
             raise TypeError(
                 f"the scalar {expression.scalar} of {expression!r} is a symbol; numbers need numbers"
             )
-    parts = expression.terms if isinstance(expression, Sum) else getattr(expression, "factors", ())
-    inner = (expression.matrix,) if isinstance(expression, Scaled | Inverse) else parts
-    for part in inner:
+    for part in children(expression):
         require_numbers(part)
 
 

@@ -282,7 +282,7 @@ def _is_palindrome(factors: tuple[Expression, ...]) -> bool:
 
 def _exact(scalar: Any) -> sp.Expr:
     """A number as given: floats stay floats, ratios of integers stay exact."""
-    return sp.sympify(scalar) if not isinstance(scalar, str) else sp.nan
+    return sp.sympify(scalar)
 
 
 def make_pencil(expression: Expression, z: sp.Expr | None = None, names: tuple[str, ...] = ()) -> Pencil:
