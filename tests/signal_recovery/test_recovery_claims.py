@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from theorykit.derivations.signal_recovery.claims import CLAIMS
+from theorykit.findings import judge
 from theorykit.signal_recovery import claims as module
 
 EXPECTED = {
@@ -12,7 +13,7 @@ EXPECTED = {
     "monotone_field": ("holds if", "not if beta > beta_c"),
     "converges_to_either": ("holds if", "not if the start is on the latitude rho_c"),
     "harmless_sign": ("holds if", "not if the kernel is exponential"),
-    "noise_vanishes": ("holds if", "not if theta, beta and pi are fixed or if the end is -xi"),
+    "noise_vanishes": ("holds if", "not if theta, beta and pi are fixed or the end is -xi"),
     "dense_signal": ("holds if", "the fraction tends to 1"),
     "both_numbers_grow": ("holds if", "not if R/L -> 0"),
     "high_dimension": ("holds if", "not if d/L > kappa_c"),
@@ -28,7 +29,7 @@ def test_every_claim_has_an_evaluator():
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
 def test_verdicts(claim):
     verdict, condition = EXPECTED[claim.name]
-    found = module.judge(claim)
+    found = judge(claim, module.EVALUATORS)
     assert found.verdict == verdict
     assert condition in found.condition
     assert found.evidence
@@ -37,6 +38,6 @@ def test_verdicts(claim):
 def test_verdicts_follow_the_numbers(monkeypatch):
     (claim,) = [c for c in CLAIMS if c.name == "high_dimension"]
     monkeypatch.setattr(module, "_least_slope", lambda model: -1.0)
-    assert module.judge(claim).verdict == "fails"
+    assert judge(claim, module.EVALUATORS).verdict == "fails"
     monkeypatch.setattr(module, "_least_slope", lambda model: 1.0)
-    assert module.judge(claim).verdict == "holds"
+    assert judge(claim, module.EVALUATORS).verdict == "holds"

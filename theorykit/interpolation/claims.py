@@ -7,66 +7,27 @@ ways: at equal ridges, at equal effective degrees of freedom, and without ridge.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from theorykit.findings import Evaluator, Finding, pairs
 from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
 
 if TYPE_CHECKING:
     from theorykit.derivations.ledger import Claim
     from theorykit.derivations.verdicts import ClaimVerdict
 
-__all__ = ["EVALUATORS", "Finding", "claims", "judge"]
+__all__ = ["EVALUATORS", "claims"]
 
 _SAME = 1e-10
 _RIDGELESS = 1e-7
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Where a statement holds and where not, and the numbers this rests on."""
-
-    outcomes: Mapping[str, bool]
-    evidence: Mapping[str, float]
-    remarks: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def verdict(self) -> str:
-        if all(self.outcomes.values()):
-            return "holds"
-        return "holds if" if any(self.outcomes.values()) else "fails"
-
-    @property
-    def condition(self) -> str:
-        """Where it holds and where it fails, in words, if not everywhere the same."""
-        if self.verdict != "holds if":
-            return ""
-        good = [where for where, holds in self.outcomes.items() if holds]
-        bad = [
-            w + (f" ({self.remarks[w]})" if w in self.remarks else "")
-            for w, h in self.outcomes.items()
-            if not h
-        ]
-        return f"{' or '.join(good)}; not if {' or '.join(bad)}"
 
 
 def claims() -> tuple[tuple[Claim, Callable[[], ClaimVerdict]], ...]:
     """The statements, each with the function that computes its verdict."""
     from theorykit.derivations.interpolation.claims import CLAIMS
 
-    return tuple((claim, partial(judge, claim)) for claim in CLAIMS)
-
-
-def judge(claim: Claim) -> ClaimVerdict:
-    """Compute the verdict on a statement."""
-    from theorykit.derivations.verdicts import ClaimVerdict
-
-    found = EVALUATORS[claim.name]()
-    return ClaimVerdict(
-        claim.name, claim.statement, claim.source, found.verdict, found.condition, dict(found.evidence)
-    )
+    return pairs(CLAIMS, EVALUATORS)
 
 
 # --------------------------------------------------------------------------- numbers
@@ -236,7 +197,7 @@ def _universality() -> Finding:
     return Finding(outcomes, {f"{w}: change of the error": v for w, v in cases.items()})
 
 
-EVALUATORS: Mapping[str, Callable[[], Finding]] = {
+EVALUATORS: Mapping[str, Evaluator] = {
     "random_inputs_worse": _random_inputs_worse,
     "gap_vanishes_when_aligned": _gap_vanishes_when_aligned,
     "gap_reversed": _gap_reversed,

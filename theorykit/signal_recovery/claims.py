@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from theorykit.findings import Evaluator, Finding, pairs
 from theorykit.signal_recovery.bifurcation import thresholds
 from theorykit.signal_recovery.finite_size import gradient_noise
 from theorykit.signal_recovery.landscape import attention_mass, objective, slope
@@ -24,51 +23,18 @@ if TYPE_CHECKING:
     from theorykit.derivations.ledger import Claim
     from theorykit.derivations.verdicts import ClaimVerdict
 
-__all__ = ["EVALUATORS", "Finding", "claims", "judge"]
+__all__ = ["EVALUATORS", "claims"]
 
 TRAP = Model(theta=3.0, fraction=0.3)
 FREE = Model(theta=1.0, fraction=0.3)
 _BESIDE = 0.01  # relative distance to a threshold at which both sides of it are tried
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Where the statement holds and where not, and the numbers it rests on."""
-
-    outcomes: Mapping[str, bool]
-    evidence: Mapping[str, float]
-
-    @property
-    def verdict(self) -> str:
-        if all(self.outcomes.values()):
-            return "holds"
-        return "holds if" if any(self.outcomes.values()) else "fails"
-
-    @property
-    def condition(self) -> str:
-        """Where it holds and where it does not."""
-        good = [where for where, holds in self.outcomes.items() if holds]
-        bad = [where for where, holds in self.outcomes.items() if not holds]
-        if not bad:
-            return ""
-        return f"{' and '.join(good)}; not if {' or if '.join(bad)}" if good else f"if {' or if '.join(bad)}"
-
-
 def claims() -> tuple[tuple[Claim, Callable[[], ClaimVerdict]], ...]:
     """The claims of the paper, each with the function that computes its verdict."""
     from theorykit.derivations.signal_recovery.claims import CLAIMS
 
-    return tuple((claim, partial(judge, claim)) for claim in CLAIMS)
-
-
-def judge(claim: Claim) -> ClaimVerdict:
-    """Compute the verdict on a claim."""
-    from theorykit.derivations.verdicts import ClaimVerdict
-
-    found = EVALUATORS[claim.name]()
-    return ClaimVerdict(
-        claim.name, claim.statement, claim.source, found.verdict, found.condition, dict(found.evidence)
-    )
+    return pairs(CLAIMS, EVALUATORS)
 
 
 # --------------------------------------------------------------------------- evaluators
@@ -284,7 +250,7 @@ def _tracks_the_flow() -> Finding:
 
 
 #: Name of a claim -> function that tests it.
-EVALUATORS: Mapping[str, Callable[[], Finding]] = {
+EVALUATORS: Mapping[str, Evaluator] = {
     "one_dimension": _one_dimension,
     "monotone_field": _monotone_field,
     "converges_to_either": _converges,

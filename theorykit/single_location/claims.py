@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from theorykit.findings import Evaluator, Finding, pairs
 from theorykit.single_location.activations import Activation, Erf, Linear, Softmax, Softplus
 from theorykit.single_location.tasks import Max, Spiked, Task
 
@@ -21,53 +21,17 @@ if TYPE_CHECKING:
     from theorykit.derivations.ledger import Claim
     from theorykit.derivations.verdicts import ClaimVerdict
 
-__all__ = ["EVALUATORS", "Finding", "claims", "judge"]
+__all__ = ["EVALUATORS", "claims"]
 
 _THREE = {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}  # a random length of mean 2
 _SAME = 1e-10  # relative difference below which two computed numbers count as equal
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Outcome of an evaluator: where the statement holds and where not, and the numbers it rests on."""
-
-    outcomes: Mapping[str, bool]
-    evidence: Mapping[str, float]
-    remarks: Mapping[str, str] | None = None
-
-    @property
-    def verdict(self) -> str:
-        if all(self.outcomes.values()):
-            return "holds"
-        return "holds if" if any(self.outcomes.values()) else "fails"
-
-    @property
-    def condition(self) -> str:
-        """Where it holds and where it fails, in words, if not everywhere the same."""
-        if self.verdict != "holds if":
-            return ""
-        remarks = self.remarks or {}
-        good = [where for where, holds in self.outcomes.items() if holds]
-        bad = [where + (f" ({remarks[where]})" if where in remarks else "")
-               for where, holds in self.outcomes.items() if not holds]  # fmt: skip
-        return f"{' or '.join(good)}; not if {' or '.join(bad)}"
 
 
 def claims() -> tuple[tuple[Claim, Callable[[], ClaimVerdict]], ...]:
     """The claims of the paper, each with the function that computes its verdict."""
     from theorykit.derivations.single_location.asymptotics import CLAIMS
 
-    return tuple((claim, partial(judge, claim)) for claim in CLAIMS)
-
-
-def judge(claim: Claim) -> ClaimVerdict:
-    """Compute the verdict on a claim."""
-    from theorykit.derivations.verdicts import ClaimVerdict
-
-    found = EVALUATORS[claim.name]()
-    return ClaimVerdict(
-        claim.name, claim.statement, claim.source, found.verdict, found.condition, dict(found.evidence)
-    )
+    return pairs(CLAIMS, EVALUATORS)
 
 
 # --------------------------------------------------------------------------- evaluators
@@ -269,7 +233,7 @@ def _softmax_beats_linear() -> Finding:
 
 
 #: Name of a claim -> function that tests it.
-EVALUATORS: Mapping[str, Callable[[], Finding]] = {
+EVALUATORS: Mapping[str, Evaluator] = {
     "softmax_is_bayes": _softmax_is_bayes,
     "softmax_exponential_in_nu": _softmax_exponential,
     "linear_does_not_vanish_with_nu": _linear_stays,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from theorykit.findings import Finding
 from theorykit.single_location.activations import Linear, Softmax
-from theorykit.single_location.claims import Finding
 from theorykit.single_location.ridge_search import least_risk_near
 from theorykit.single_location.tasks import Spiked
 
