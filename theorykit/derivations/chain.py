@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
-from theorykit.derivations.ledger import Check, Definition, Step
+from theorykit.derivations.ledger import Check, Definition, Derivation, Equations, Step
 
 __all__ = ["Chain"]
 
@@ -43,3 +43,9 @@ class Chain:
         premises = (self._last[symbol], *(self._last[s] for s in also))
         self.steps.append(Step(full, self.results[symbol], rhs, premises, reason, check))
         self.results[symbol], self._last[symbol] = rhs, full
+
+    def conclude(self, title: str, source: str, record: Equations, notes: str = "") -> Derivation:
+        """The finished derivation, called like the record it ends in."""
+        return Derivation(
+            record.name, title, source, tuple(self.definitions), tuple(self.steps), record, notes
+        )

@@ -15,20 +15,19 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity
+from theorykit.derivations.ledger import Derivation, Limit, Quantity
 from theorykit.derivations.signal_recovery.limit import CURVATURE, DRIFT, RAPIDITY, SLOPE, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     FRACTION,
     KAPPA,
-    PAPER,
     REST,
     RHO,
     THETA,
+    conclude,
     declare,
     masses,
     precise,
-    symbol_table,
 )
 
 __all__ = ["derive_escape"]
@@ -53,17 +52,8 @@ def derive_escape(proportional: bool = True) -> Derivation:
     take_from_limit(chain, proportional, SLOPE, DRIFT, CURVATURE)
     _add_pace(chain)
     _add_equator(chain, KAPPA if proportional else sp.Integer(0))
-    record = Equations(
-        f"signal_recovery.escape.{'proportional' if proportional else 'fixed_dimension'}",
-        symbol_table(chain),
-        {},
-        {s.name: chain.results[s] for s in _ROWS},
-        limits=_limits(proportional),
-    )
-    title = (
-        f"Times of passage, {'dimension proportional to the tokens' if proportional else 'fixed dimension'}"
-    )
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    title = "Times of passage"
+    return conclude(chain, "escape", title, _ROWS, proportional=proportional, limits=_limits(proportional))
 
 
 def _at(expression: sp.Expr, rho: sp.Expr) -> sp.Expr:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Derivation, Equations, Quantity, simulated
+from theorykit.derivations.ledger import Derivation, Quantity, simulated
 from theorykit.derivations.signal_recovery.averages import average, covariance, variance
 from theorykit.derivations.signal_recovery.limit import OBJECTIVE, add_masses, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
@@ -23,17 +23,16 @@ from theorykit.derivations.signal_recovery.symbols import (
     FRACTION,
     MASS,
     NOISE_MASS,
-    PAPER,
     REST,
     RHO,
     THETA,
     TOKENS,
     along_rho,
+    conclude,
     declare,
     gaussian_moments,
     masses,
     precise,
-    symbol_table,
 )
 
 __all__ = [
@@ -76,14 +75,8 @@ def derive_finite_size() -> Derivation:
     add_finite_size(chain)
     shown = (FINITE_OBJECTIVE, FINITE_SLOPE, CORRECTION, MOMENT_CORRECTION, SECOND_MOMENT)
     equations = (MASS, NOISE_MASS, MEAN_SCORE, SECOND_MOMENT)
-    record = Equations(
-        "signal_recovery.finite_size",
-        symbol_table(chain),
-        {s: chain.results[s] for s in equations},
-        {s.name: chain.results[s] for s in shown},
-    )
     title = "The objective of a finite model to order 1/L"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return conclude(chain, "finite_size", title, shown, within=equations)
 
 
 def inserted(chain: Chain) -> dict[sp.Expr, sp.Expr]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity, verified
+from theorykit.derivations.ledger import Derivation, Limit, Quantity, verified
 from theorykit.derivations.signal_recovery.limit import SLOPE, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
@@ -24,14 +24,13 @@ from theorykit.derivations.signal_recovery.symbols import (
     KAPPA,
     MASS,
     NOISE_MASS,
-    PAPER,
     POINTS,
     REST,
     RHO,
     THETA,
+    conclude,
     declare,
     precise,
-    symbol_table,
 )
 
 __all__ = ["SHIFT", "derive_fixed_points"]
@@ -64,15 +63,10 @@ def derive_fixed_points(proportional: bool = True) -> Derivation:
     take_from_limit(chain, proportional, SLOPE)
     add_balance(chain, KAPPA if proportional else sp.Integer(0))
     found = (BALANCE, BALANCE_SLOPE, SEPARATRIX, LOWER)
-    record = Equations(
-        f"signal_recovery.fixed_points.{'proportional' if proportional else 'fixed_dimension'}",
-        symbol_table(chain),
-        {},
-        {s.name: chain.results[s] for s in found},
-        limits=_limits(proportional),
+    title = "Fixed points of the flow"
+    return conclude(
+        chain, "fixed_points", title, found, proportional=proportional, limits=_limits(proportional)
     )
-    title = f"Fixed points of the flow, {'dimension proportional to the tokens' if proportional else 'fixed dimension'}"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
 
 
 def add_balance(chain: Chain, kappa: sp.Expr) -> None:

@@ -30,7 +30,7 @@ from theorykit.derivations.signal_recovery.symbols import (
     REST,
     RHO,
     THETA,
-    symbol_table,
+    conclude,
 )
 from theorykit.formula import parse
 
@@ -55,20 +55,14 @@ def derive_kernel(kernel: str = "softplus(t)", proportional: bool = True) -> Der
     _add_slope(chain, phi, kappa)
     shown = (OBJECTIVE, SLOPE, DRIFT, MASS)
     turns = sorted({*formula.kinks(), *formula.fronts()})
-    record = Equations(
-        f"signal_recovery.kernel.{'proportional' if proportional else 'fixed_dimension'}",
-        symbol_table(chain),
-        {},
-        {s.name: chain.results[s] for s in shown},
-        breakpoints={
-            ONE: tuple(sp.Float(x) / BETA - THETA * RHO for x in turns),
-            ZERO: tuple(sp.Float(x) / BETA for x in turns),
-        }
-        if turns
-        else {},
-    )
+    breakpoints = {
+        ONE: tuple(sp.Float(x) / BETA - THETA * RHO for x in turns),
+        ZERO: tuple(sp.Float(x) / BETA for x in turns),
+    }
     title = f"Flow of the alignment for the weight {formula.text}"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return conclude(
+        chain, "kernel", title, shown, proportional=proportional, breakpoints=breakpoints if turns else {}
+    )
 
 
 def _means(
@@ -170,4 +164,4 @@ def derive_interpolated_flow(degree: int = 4) -> Derivation:
         {ANGLE_RATE.name: chain.results[ANGLE_RATE]},
     )
     title = "Flow of the angle for an interpolated slope"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return chain.conclude(title, PAPER, record)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity, proved, simulated
+from theorykit.derivations.ledger import Derivation, Limit, Quantity, proved, simulated
 from theorykit.derivations.nodes import Expectation
 from theorykit.derivations.overlaps import Gram, overlap_flow
 from theorykit.derivations.signal_recovery.symbols import (
@@ -26,16 +26,15 @@ from theorykit.derivations.signal_recovery.symbols import (
     KAPPA,
     MASS,
     NOISE_MASS,
-    PAPER,
     REST,
     RHO,
     THETA,
     along_rho,
+    conclude,
     declare,
     gaussian_moments,
     masses,
     precise,
-    symbol_table,
 )
 
 __all__ = [
@@ -86,16 +85,9 @@ def derive_limit(proportional: bool = True) -> Derivation:
     add_limit(chain, proportional)
     _add_rapidity(chain)
     shown = (OBJECTIVE, SLOPE, CURVATURE, DRIFT, DRIFT_SLOPE, RAPIDITY_RATE)
-    record = Equations(
-        f"signal_recovery.limit.{'proportional' if proportional else 'fixed_dimension'}",
-        symbol_table(chain),
-        {s: chain.results[s] for s in (MASS, NOISE_MASS)},
-        {s.name: chain.results[s] for s in (*shown, MASS, NOISE_MASS)},
-        limits=_limits(proportional),
-    )
-    scaling = "dimension proportional to the tokens" if proportional else "fixed dimension"
-    title = f"Flow of the alignment for many tokens, {scaling}"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    both = (MASS, NOISE_MASS)
+    title = "Flow of the alignment for many tokens"
+    return conclude(chain, "limit", title, (*shown, *both), both, proportional, limits=_limits(proportional))
 
 
 def add_masses(chain: Chain) -> None:

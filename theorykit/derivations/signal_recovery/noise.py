@@ -16,7 +16,7 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, simulated, verified
+from theorykit.derivations.ledger import Check, Derivation, Quantity, simulated, verified
 from theorykit.derivations.signal_recovery.averages import (
     Token,
     average,
@@ -35,13 +35,12 @@ from theorykit.derivations.signal_recovery.symbols import (
     KAPPA,
     MASS,
     NOISE_MASS,
-    PAPER,
     POINTS,
     RHO,
     THETA,
+    conclude,
     declare,
     in_masses,
-    symbol_table,
 )
 
 __all__ = ["PARALLEL", "PERPENDICULAR", "ROWS", "SYMBOLS", "add_noise", "derive_noise"]
@@ -87,14 +86,8 @@ def derive_noise(proportional: bool = True) -> Derivation:
     add_noise(chain, KAPPA if proportional else sp.Integer(0))
     used = SYMBOLS if proportional else tuple(s for s in SYMBOLS if s not in (SECOND_MOMENT, SKEW, SPREAD))
     shown = (PARALLEL, PERPENDICULAR)
-    record = Equations(
-        f"signal_recovery.noise.{'proportional' if proportional else 'fixed_dimension'}",
-        symbol_table(chain),
-        {s: chain.results[s] for s in (MASS, NOISE_MASS, *used)},
-        {s.name: chain.results[s] for s in shown},
-    )
-    title = f"Noise of the gradient, {'dimension proportional to the tokens' if proportional else 'fixed dimension'}"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    title = "Noise of the gradient"
+    return conclude(chain, "noise", title, shown, (MASS, NOISE_MASS, *used), proportional)
 
 
 def add_noise(chain: Chain, kappa: sp.Expr) -> None:

@@ -18,16 +18,15 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, verified
+from theorykit.derivations.ledger import Check, Derivation, Quantity, verified
 from theorykit.derivations.nodes import Expectation, TokenExpectation
 from theorykit.derivations.signal_recovery.symbols import (
     BETA,
     DIMENSION,
-    PAPER,
     RHO,
     THETA,
+    conclude,
     declare,
-    symbol_table,
 )
 
 __all__ = ["derive_reduction"]
@@ -58,14 +57,8 @@ def derive_reduction(informative: int = 1, tokens: int = 2) -> Derivation:
     _add_slope(chain, sums)
     _add_equator(chain, sums)
     shown = (EXACT, EXACT_SLOPE, EQUATOR_SLOPE)
-    record = Equations(
-        f"signal_recovery.reduction.{informative}_of_{tokens}",
-        symbol_table(chain),
-        {},
-        {s.name: chain.results[s] for s in shown},
-    )
     title = f"Exact reduction to the alignment, {informative} of {tokens} tokens informative"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return conclude(chain, f"reduction.{informative}_of_{tokens}", title, shown)
 
 
 class _Sums:

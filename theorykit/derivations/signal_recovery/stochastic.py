@@ -17,7 +17,7 @@ from __future__ import annotations
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, verified
+from theorykit.derivations.ledger import Check, Derivation, Quantity, verified
 from theorykit.derivations.nodes import normal_cdf
 from theorykit.derivations.signal_recovery.finite_size import FINITE_SLOPE, add_finite_size
 from theorykit.derivations.signal_recovery.limit import add_masses
@@ -26,14 +26,13 @@ from theorykit.derivations.signal_recovery.symbols import (
     DIMENSION,
     MASS,
     NOISE_MASS,
-    PAPER,
     POINTS,
     RHO,
     STEP_SIZE,
     TOKENS,
+    conclude,
     declare,
     in_masses,
-    symbol_table,
 )
 
 __all__ = ["derive_linear_laws", "derive_stochastic"]
@@ -76,14 +75,8 @@ def derive_stochastic() -> Derivation:
     add_noise(chain, (DIMENSION - 1) / TOKENS)
     _add_mean_increment(chain)
     moments = (*SYMBOLS, FINITE_SLOPE, PARALLEL, PERPENDICULAR)
-    record = Equations(
-        "signal_recovery.stochastic",
-        symbol_table(chain),
-        {s: chain.results[s] for s in (MASS, NOISE_MASS, *moments)},
-        {DRIFT.name: chain.results[DRIFT], PARALLEL.name: chain.results[PARALLEL]},
-    )
     title = "Mean flow of stochastic gradient ascent"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return conclude(chain, "stochastic", title, (DRIFT, PARALLEL), (MASS, NOISE_MASS, *moments))
 
 
 def _add_mean_increment(chain: Chain) -> None:
@@ -143,14 +136,8 @@ def derive_linear_laws() -> Derivation:
     chain.add(OPPOSED, "width inserted", normal_cdf((CENTRE - START) / chain.results[WIDTH]), "linearized flow",
               _linear({WIDTH: chain.results[WIDTH]}), also=(WIDTH,))  # fmt: skip
     shown = (VARIANCE, GAP, WIDTH, OPPOSED)
-    record = Equations(
-        "signal_recovery.linear_laws",
-        symbol_table(chain),
-        {},
-        {s.name: chain.results[s] for s in shown},
-    )
     title = "Stationary law at a direction, and splitting at the separatrix"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return conclude(chain, "linear_laws", title, shown)
 
 
 def _linear(known: dict[sp.Expr, sp.Expr] | None = None) -> Check:

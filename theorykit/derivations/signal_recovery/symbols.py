@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import tilt, wick
-from theorykit.derivations.ledger import Check, Quantity, verified
+from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, verified
 from theorykit.derivations.nodes import Expectation
 from theorykit.errors import DerivationError
 
@@ -29,6 +30,7 @@ __all__ = [
     "THETA",
     "TOKENS",
     "along_rho",
+    "conclude",
     "declare",
     "gaussian_moments",
     "in_masses",
@@ -81,6 +83,45 @@ def symbol_table(chain: Chain) -> tuple[Quantity, ...]:
     if unknown:
         raise DerivationError(f"symbols without a row in the table of signal recovery: {unknown}")
     return tuple(row for symbol, row in _TABLE.items() if symbol in used)
+
+
+#: How the dimension grows with the tokens: ending of a record's name, and of its title.
+_REGIMES = {
+    True: (".proportional", ", dimension proportional to the tokens"),
+    False: (".fixed_dimension", ", fixed dimension"),
+    None: ("", ""),
+}
+
+
+def conclude(
+    chain: Chain,
+    name: str,
+    title: str,
+    shown: Iterable[sp.Symbol],
+    within: Iterable[sp.Symbol] = (),
+    proportional: bool | None = None,
+    **fields: Any,
+) -> Derivation:
+    """The derivation a chain ends in.
+
+    Parameters
+    ----------
+    shown, within : symbols
+        Its observables, and the equations of the symbols they are written in.
+    proportional : bool, optional
+        d/L -> kappa (True) or d fixed (False), where there are two such derivations.
+    fields
+        Further fields of the record: ``limits``, ``breakpoints``.
+    """
+    ending, regime = _REGIMES[proportional]
+    record = Equations(
+        f"signal_recovery.{name}{ending}",
+        symbol_table(chain),
+        {s: chain.results[s] for s in within},
+        {s.name: chain.results[s] for s in shown},
+        **fields,
+    )
+    return chain.conclude(title + regime, PAPER, record)
 
 
 # --------------------------------------------------------------------------- the attention masses

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
-from theorykit.derivations.ledger import Check, Derivation, Equations, Limit, Quantity, verified
+from theorykit.derivations.ledger import Check, Derivation, Limit, Quantity, verified
 from theorykit.derivations.signal_recovery.fixed_points import BALANCE, SEPARATRIX, SHIFT, add_balance
 from theorykit.derivations.signal_recovery.limit import OBJECTIVE, SLOPE, take_from_limit
 from theorykit.derivations.signal_recovery.symbols import (
@@ -27,15 +27,14 @@ from theorykit.derivations.signal_recovery.symbols import (
     KAPPA,
     MASS,
     NOISE_MASS,
-    PAPER,
     POINTS,
     REST,
     RHO,
     THETA,
     along_rho,
+    conclude,
     declare,
     masses,
-    symbol_table,
 )
 
 __all__ = ["derive_global_maximum", "derive_thresholds"]
@@ -101,15 +100,11 @@ def derive_thresholds(proportional: bool = True) -> Derivation:
         _add_beta(chain)
         shown.append(BETA_C)
     inner = (A, B, UPPER_MASS, UPPER_NOISE, LOWER_MASS, LOWER_NOISE)
-    record = Equations(
-        f"signal_recovery.thresholds.{'proportional' if proportional else 'fixed_dimension'}",
-        symbol_table(chain),
-        {s: chain.results[s] for s in (DISCRIMINANT, *inner, LOGIT_UPPER, LOGIT_LOWER)},
-        {s.name: chain.results[s] for s in (*shown, A, B)},
-        limits=_limits(proportional),
+    within = (DISCRIMINANT, *inner, LOGIT_UPPER, LOGIT_LOWER)
+    title = "Stability of the opposed direction"
+    return conclude(
+        chain, "thresholds", title, (*shown, A, B), within, proportional, limits=_limits(proportional)
     )
-    title = f"Stability of the opposed direction, {'proportional dimension' if proportional else 'fixed dimension'}"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
 
 
 def _check() -> Check:
@@ -244,14 +239,9 @@ def derive_global_maximum() -> Derivation:
     spread = FRACTION * REST * (FRACTION - REST) * (1 - decay) ** 3 * (1 + decay) / (above * below) ** 2
     chain.add(KAPPA_GLOBAL, "factorized", gain / (sp.exp(BETA**2) * spread),
               "both differences between the poles written as products", _check(), also=(OBJECTIVE,))  # fmt: skip
-    record = Equations(
-        "signal_recovery.global_maximum",
-        symbol_table(chain),
-        {},
-        {KAPPA_GLOBAL.name: chain.results[KAPPA_GLOBAL]},
+    return conclude(
+        chain, "global_maximum", "Which of the two directions is the global maximum", (KAPPA_GLOBAL,)
     )
-    title = "Which of the two directions is the global maximum"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
 
 
 def _limits(proportional: bool) -> tuple[Limit, ...]:

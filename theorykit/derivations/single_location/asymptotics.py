@@ -85,8 +85,7 @@ def derive_asymptotics(law: str = "softmax") -> Derivation:
         limits=limits,
         breakpoints=breakpoints,
     )
-    definitions, steps = tuple(chain.definitions), tuple(chain.steps)
-    return Derivation(record.name, title, PAPER, definitions, steps, record, notes)
+    return chain.conclude(title, PAPER, record, notes)
 
 
 # --------------------------------------------------------------------------- strong signal

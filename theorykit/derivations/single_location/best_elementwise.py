@@ -74,7 +74,7 @@ def derive_best_elementwise(task: str = "spiked") -> Derivation:
         raise ValueError(f"task must be one of {tuple(parts)}, got {task!r}")
     chain, record = parts[task]()
     title = f"Best elementwise activation, {task.replace('_', ' ')} task"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return chain.conclude(title, PAPER, record)
 
 
 def _completed(right: sp.Expr, total: sp.Expr) -> tuple[sp.Expr, sp.Expr]:

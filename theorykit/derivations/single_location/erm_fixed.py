@@ -70,9 +70,7 @@ def derive_erm_fixed() -> Derivation:
             Limit("risk", {"L": 3, "s": 0, "m_v": 1, "q_v": 1, "noise": 0}, sp.Integer(1), "no attention at all"),
         ),
     )  # fmt: skip
-    return Derivation(
-        record.name, "Attention with fixed weights", PAPER, tuple(chain.definitions), tuple(chain.steps), record
-    )  # fmt: skip
+    return chain.conclude("Attention with fixed weights", PAPER, record)
 
 
 def _by_wick(node: TokenExpectation) -> sp.Expr:

@@ -81,7 +81,7 @@ def derive_linear(task: str = "spiked") -> Derivation:
         limits=_limits(task),
     )
     title = f"Linear attention, {task} task"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return chain.conclude(title, PAPER, record)
 
 
 def _by_wick(average: TokenExpectation) -> sp.Expr:

@@ -113,7 +113,7 @@ def derive_off_manifold(
     equations = {s: e for s, e in chain.results.items() if s in _TABLE}
     record = _record(model, equations, formula)
     title = f"Risk at any overlaps, {kind} weights {formula}, {task.replace('_', ' ')} task"
-    return Derivation(record.name, title, PAPER, tuple(chain.definitions), tuple(chain.steps), record)
+    return chain.conclude(title, PAPER, record)
 
 
 def _used_in(chain: Chain, *expressions: sp.Expr) -> tuple[sp.Expr, ...]:
