@@ -18,7 +18,8 @@ def derive():
     import sympy as sp
 
     from theorykit.derivations.ledger import Equations, Quantity
-    from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower, gamma_weight
+    from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower
+    from theorykit.derivations.special import gamma_weight
 
     a, length = sp.Symbol("a", real=True), sp.Symbol("L", positive=True)
     x, t = sp.Symbol("x", real=True), sp.Symbol("t", positive=True)

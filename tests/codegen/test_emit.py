@@ -15,7 +15,8 @@ import theorykit
 from theorykit.codegen import source_of
 from theorykit.codegen.emit import emit
 from theorykit.codegen.lower import lower
-from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower, TruncatedExpectation, gamma_weight
+from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower, TruncatedExpectation
+from theorykit.derivations.special import gamma_weight
 from theorykit.errors import CodegenError
 
 ROOT = Path(theorykit.__file__).resolve().parent.parent

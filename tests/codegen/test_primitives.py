@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 
 from theorykit.codegen import compile_record, functions, primitives
-from theorykit.derivations import nodes
+from theorykit.derivations import special
 
 EPS = 2.0**-52
 
@@ -87,14 +87,14 @@ def compiled(record_of):
     """All of them as observables of one record, called through the generated function."""
     a, b, c = sp.symbols("a b c", real=True)
     calls = {
-        "normal_cdf": nodes.normal_cdf(a),
+        "normal_cdf": special.normal_cdf(a),
         "one_minus_exp": functions.one_minus_exp(a),
         "capped": functions.capped(a),
         "token_power": functions.token_power(a, b, c),
         "softplus": functions.softplus(a),
         "sigmoid": functions.sigmoid(a),
         "sign": sp.sign(a),
-        "owens_t": nodes.owens_t(a, b),
+        "owens_t": special.owens_t(a, b),
         "larger": sp.Max(a, b, c),
         "smaller": sp.Min(a, b, c),
     }

@@ -17,14 +17,8 @@ from theorykit.codegen.rewrite import (
     stabilize_powers,
 )
 from theorykit.derivations.evaluate import evaluate
-from theorykit.derivations.nodes import (
-    Expectation,
-    HalfLine,
-    TokenPower,
-    TruncatedExpectation,
-    gamma_weight,
-    normal_cdf,
-)
+from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower, TruncatedExpectation
+from theorykit.derivations.special import gamma_weight, normal_cdf
 from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.formula import parse
 

@@ -18,11 +18,8 @@ from theorykit.derivations.nodes import (
     TokenExpectation,
     TokenPower,
     TruncatedExpectation,
-    gamma_weight,
-    normal_cdf,
-    normal_pdf,
-    owens_t,
 )
+from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf, owens_t
 from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.errors import DerivationError
 

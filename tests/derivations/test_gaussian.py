@@ -11,7 +11,8 @@ import sympy as sp
 
 from theorykit.derivations.evaluate import evaluate
 from theorykit.derivations.gaussian import gaussian_moment, standardize, stein, tilt, wick
-from theorykit.derivations.nodes import Expectation, normal_cdf
+from theorykit.derivations.nodes import Expectation
+from theorykit.derivations.special import normal_cdf
 from theorykit.derivations.tensor import evaluate_tensor
 from theorykit.errors import DerivationError
 

@@ -29,10 +29,8 @@ from theorykit.derivations.nodes import (
     TokenExpectation,
     TokenPower,
     TruncatedExpectation,
-    gamma_weight,
-    normal_cdf,
-    owens_t,
 )
+from theorykit.derivations.special import gamma_weight, normal_cdf, owens_t
 from theorykit.theory import Theory
 
 ROOT = Path(__file__).resolve().parents[2]

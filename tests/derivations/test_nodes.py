@@ -19,11 +19,8 @@ from theorykit.derivations.nodes import (
     TokenExpectation,
     TokenPower,
     TruncatedExpectation,
-    gamma_weight,
-    normal_cdf,
-    normal_pdf,
-    owens_t,
 )
+from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf, owens_t
 
 X, Y = sp.symbols("x y", real=True)
 A, B, T = sp.symbols("a b t", positive=True)

@@ -14,10 +14,9 @@ from theorykit.derivations.nodes import (
     HalfLine,
     TokenExpectation,
     TruncatedExpectation,
-    gamma_weight,
-    normal_cdf,
 )
 from theorykit.derivations.reduction import MOST_OPERATIONS, canonical, reduces_to_zero
+from theorykit.derivations.special import gamma_weight, normal_cdf
 
 X, Y = sp.symbols("x y", real=True)
 A, B, T, S = sp.symbols("a b t s", positive=True)

@@ -11,14 +11,8 @@ import pytest
 import sympy as sp
 
 from theorykit.codegen import compile_record
-from theorykit.derivations.nodes import (
-    Expectation,
-    HalfLine,
-    TokenPower,
-    TruncatedExpectation,
-    gamma_weight,
-    normal_cdf,
-)
+from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower, TruncatedExpectation
+from theorykit.derivations.special import gamma_weight, normal_cdf
 
 a, b, x, y = sp.symbols("a b x y", real=True)
 n, s, t = sp.symbols("n s t", positive=True)

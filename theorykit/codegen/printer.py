@@ -11,7 +11,7 @@ from collections.abc import Callable
 import sympy as sp
 
 from theorykit.codegen.functions import capped, one_minus_exp, sigmoid, softplus, token_power
-from theorykit.derivations.nodes import normal_cdf, owens_t, owens_t_gap
+from theorykit.derivations.special import normal_cdf, owens_t, owens_t_gap
 from theorykit.errors import CodegenError
 
 __all__ = ["FUNCTIONS", "PRIMITIVES", "condition", "constant", "is_costly", "operation", "require_code"]

@@ -19,13 +19,8 @@ import sympy as sp
 
 from theorykit.codegen.functions import capped, one_minus_exp, sigmoid, softplus, token_power
 from theorykit.derivations.gaussian import standardize
-from theorykit.derivations.nodes import (
-    Expectation,
-    TokenPower,
-    TruncatedExpectation,
-    gamma_weight,
-    normal_cdf,
-)
+from theorykit.derivations.nodes import Expectation, TokenPower, TruncatedExpectation
+from theorykit.derivations.special import gamma_weight, normal_cdf
 
 __all__ = [
     "complement",

@@ -10,6 +10,7 @@ module        what it holds
 ledger        the data model: Derivation, Step, Check, Equations, Claim
 chain         several results derived side by side, with their premises
 nodes         the expression language: averages, half-line integrals, token sums
+special       functions SymPy does not have: the normal law, Owen's T
 matrices      small dense matrices in expressions: entries, inverses, determinants
 gaussian      Wick, Stein, exponential tilt
 laplace       averages of normalized weights factorize over tokens

@@ -19,7 +19,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import sympy as sp
 
-from theorykit.derivations.nodes import Expectation, normal_cdf, normal_pdf, owens_t
+from theorykit.derivations.nodes import Expectation
+from theorykit.derivations.special import normal_cdf, normal_pdf, owens_t
 
 __all__ = ["closed_average"]
 

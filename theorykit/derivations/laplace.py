@@ -27,8 +27,8 @@ from theorykit.derivations.nodes import (
     TokenExpectation,
     TokenPower,
     TruncatedExpectation,
-    gamma_weight,
 )
+from theorykit.derivations.special import gamma_weight
 from theorykit.errors import DerivationError
 
 __all__ = ["INDICES", "expand_token_sums", "factorize_tokens", "integrate_family", "laplace_denominators"]

@@ -25,7 +25,8 @@ from sympy.core.function import AppliedUndef
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 
-from theorykit.derivations.nodes import Expectation, normal_cdf
+from theorykit.derivations.nodes import Expectation
+from theorykit.derivations.special import normal_cdf
 from theorykit.errors import DerivationError
 
 __all__ = ["AtMinimum", "minimum", "numerically", "pointwise"]

@@ -17,7 +17,8 @@ from functools import cache
 import sympy as sp
 from sympy.core.containers import Tuple
 
-from theorykit.derivations.nodes import Expectation, Node, normal_cdf
+from theorykit.derivations.nodes import Expectation, Node
+from theorykit.derivations.special import normal_cdf
 
 __all__ = ["MOST_OPERATIONS", "SIMPLIFY_OPERATIONS", "canonical", "reduces_to_zero"]
 

@@ -10,7 +10,8 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from theorykit.derivations.nodes import Node, TokenPower, gamma_weight, normal_cdf, owens_t, owens_t_gap
+from theorykit.derivations.nodes import Node, TokenPower
+from theorykit.derivations.special import gamma_weight, normal_cdf, owens_t, owens_t_gap
 from theorykit.errors import DerivationError
 
 __all__ = ["MP_FUNCTIONS", "environment_of", "lookup", "skeleton"]

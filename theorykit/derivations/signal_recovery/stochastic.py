@@ -18,7 +18,6 @@ import sympy as sp
 
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Check, Derivation, Quantity, verified
-from theorykit.derivations.nodes import normal_cdf
 from theorykit.derivations.signal_recovery.finite_size import FINITE_SLOPE, add_finite_size
 from theorykit.derivations.signal_recovery.limit import add_masses
 from theorykit.derivations.signal_recovery.noise import PARALLEL, PERPENDICULAR, SYMBOLS, add_noise
@@ -34,6 +33,7 @@ from theorykit.derivations.signal_recovery.symbols import (
     declare,
     in_masses,
 )
+from theorykit.derivations.special import normal_cdf
 
 __all__ = ["derive_linear_laws", "derive_stochastic"]
 

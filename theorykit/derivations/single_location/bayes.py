@@ -28,7 +28,7 @@ from theorykit.derivations.ledger import (
     Step,
     verified,
 )
-from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation, gamma_weight
+from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation
 from theorykit.derivations.single_location.symbols import (
     DELTA,
     FIELD,
@@ -43,6 +43,7 @@ from theorykit.derivations.single_location.symbols import (
     pairs,
     quantities,
 )
+from theorykit.derivations.special import gamma_weight
 
 __all__ = ["derive_bayes_risk"]
 

@@ -36,8 +36,6 @@ from theorykit.derivations.nodes import (
     Largest,
     TokenExpectation,
     TokenPower,
-    gamma_weight,
-    normal_cdf,
 )
 from theorykit.derivations.single_location.symbols import (
     BELOW,
@@ -52,6 +50,7 @@ from theorykit.derivations.single_location.symbols import (
     others,
     quantities,
 )
+from theorykit.derivations.special import gamma_weight, normal_cdf
 
 __all__ = ["LENGTH_OTHER", "derive_best_elementwise"]
 

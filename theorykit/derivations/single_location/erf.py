@@ -23,7 +23,7 @@ from theorykit.derivations.ledger import (
     proved,
     verified,
 )
-from theorykit.derivations.nodes import Expectation, TokenExpectation, normal_cdf, owens_t, owens_t_gap
+from theorykit.derivations.nodes import Expectation, TokenExpectation
 from theorykit.derivations.single_location.risk import LEAK, MEAN, MOMENTS, POWER, RESIDUAL
 from theorykit.derivations.single_location.symbols import (
     FIELD,
@@ -38,6 +38,7 @@ from theorykit.derivations.single_location.symbols import (
     others,
     quantities,
 )
+from theorykit.derivations.special import normal_cdf, owens_t, owens_t_gap
 from theorykit.errors import DerivationError
 
 __all__ = ["average_of_cdf", "average_of_squared_cdf", "derive_erf"]
