@@ -8,7 +8,7 @@ import mpmath
 import pytest
 import sympy as sp
 
-from theorykit.derivations import nodes
+from theorykit.derivations import nodes, special
 from theorykit.derivations.evaluate import evaluate
 from theorykit.derivations.nodes import (
     DistinctSum,
@@ -64,7 +64,7 @@ def test_pickle_round_trip(name):
 
 @ALL
 def test_srepr_rebuilds_the_node(name):
-    names = {**vars(sp), **{n: getattr(nodes, n) for n in nodes.__all__}}
+    names = {**vars(sp), **vars(nodes), **vars(special)}
     assert eval(sp.srepr(EXAMPLES[name]), names) == EXAMPLES[name]
 
 

@@ -107,19 +107,23 @@ class Body:
         self.scopes[level].known[expression] = name
         return name
 
+    def _inside(self, loops: tuple[sp.Symbol, ...]) -> Body:
+        """A body for tables of this one: other loops, everything else shared."""
+        return Body(
+            loops,
+            self.loads,
+            tuple(self.parameters),
+            self.counter,
+            self.tables,
+            self.table_names,
+            self.chunked,
+        )
+
     def _table(self, expression: sp.Expr, needed: frozenset[sp.Symbol]) -> str:
         """An array over the variables the expression depends on, filled before the loops."""
         loops = tuple(v for v in self.loops if v in needed)
         if expression not in self.table_names:
-            inner = Body(
-                loops,
-                self.loads,
-                tuple(self.parameters),
-                self.counter,
-                self.tables,
-                self.table_names,
-                self.chunked,
-            )
+            inner = self._inside(loops)
             value = inner._innermost(expression)
             self.used |= inner.used
             name = self.fresh("table")
@@ -136,15 +140,7 @@ class Body:
         """Name of the array of an expression over given loops, whether or not it depends on all of them."""
         key = sp.Tuple(expression, *loops)
         if key not in self.table_names:
-            inner = Body(
-                loops,
-                self.loads,
-                tuple(self.parameters),
-                self.counter,
-                self.tables,
-                self.table_names,
-                self.chunked,
-            )
+            inner = self._inside(loops)
             value = inner.atom(expression)
             self.used |= inner.used
             name = self.fresh("table")

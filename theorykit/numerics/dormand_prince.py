@@ -11,30 +11,23 @@ stiff equations (the step is bounded by 3.3 over the fastest rate), and accuraci
 
 from __future__ import annotations
 
-import enum
 import re
 from dataclasses import dataclass
 from fractions import Fraction as Q
 
+from theorykit.numerics.outcome import Outcome
+
 __all__ = ["DORMAND_PRINCE", "FlowStatus", "Tableau", "flow_source"]
 
 
-class FlowStatus(enum.IntEnum):
+class FlowStatus(Outcome):
     """How the integration of one trajectory ended; ``message`` says it in words."""
-
-    message: str
 
     FINISHED = 0, "the last time was reached"
     EVENT = 1, "a terminal event ended the trajectory"
     STEP_TOO_SMALL = 2, "the step needed for the tolerance is below the rounding of time"
     TOO_MANY_STEPS = 3, "the last allowed step was made before the last time"
     NON_FINITE = 4, "the right-hand side is infinite or not a number"
-
-    def __new__(cls, value: int, message: str) -> FlowStatus:
-        member = int.__new__(cls, value)
-        member._value_ = value
-        member.message = message
-        return member
 
     @property
     def ok(self) -> bool:

@@ -8,26 +8,19 @@ superlinear on smooth residuals.
 
 from __future__ import annotations
 
-import enum
 import re
+
+from theorykit.numerics.outcome import Outcome
 
 __all__ = ["RootStatus", "roots_source"]
 
 
-class RootStatus(enum.IntEnum):
+class RootStatus(Outcome):
     """How the search for one root ended; ``message`` says it in words."""
-
-    message: str
 
     BRACKETED = 0, "the interval is as narrow as asked and the residual changes sign in it"
     NO_SIGN_CHANGE = 1, "the residual has the same sign at both ends of the interval"
     NON_FINITE = 2, "the residual is infinite or not a number"
-
-    def __new__(cls, value: int, message: str) -> RootStatus:
-        member = int.__new__(cls, value)
-        member._value_ = value
-        member.message = message
-        return member
 
     @property
     def ok(self) -> bool:
