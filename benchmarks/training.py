@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from theorykit.validation.simulate.attention_loss import Objective
 from theorykit.validation.simulate.single_location_request import read_task
-from theorykit.validation.simulate.training import Objective, draw_data
+from theorykit.validation.simulate.training import draw_data
 
 
 def in_numpy(

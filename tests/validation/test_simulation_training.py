@@ -14,8 +14,9 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from theorykit import single_location as slr
+from theorykit.validation.simulate.attention_loss import Objective
 from theorykit.validation.simulate.single_location_request import read_task
-from theorykit.validation.simulate.training import Objective, draw_data, train
+from theorykit.validation.simulate.training import draw_data, train
 
 SPIKED = {"kind": "spiked", "nu": 4.0, "length": 2, "noise": 0.3}
 ACTIVATIONS = (
