@@ -388,9 +388,12 @@ class TestMathematics:
         monkeypatch.setattr(validation_run, "validate", record)
         run("audit", "single-location", "--slow")
         run("validate", "slr", "--trials", "7", "--seed", "3")
+        run("validate", "slr", "--study", "training", "--points", "0:3,7")
+        plain = {"trials": None, "seed": 0, "study": None, "points": None}
         assert seen == [
             (("single_location",), {"slow": True}),
-            (("single_location",), {"trials": 7, "seed": 3}),
+            (("single_location",), {**plain, "trials": 7, "seed": 3}),
+            (("single_location",), {**plain, "study": "training", "points": [0, 1, 2, 7]}),
         ]
 
     def test_latex(self, monkeypatch, tmp_path):
@@ -413,6 +416,11 @@ class TestMathematics:
             ("derive", "slr.bayes_risk", "--option", "tsk=max"),
             ("validate", "slr", "--trials", "0"),
             ("validate", "slr", "--plot", "a.txt"),
+            ("validate", "slr", "--study", "none"),
+            ("validate", "slr", "--points", "99"),
+            ("validate", "slr", "--points", "a"),
+            ("validate", "slr", "--points", "1:2:3"),
+            ("validate", "slr", "--points", "3:3"),
             ("validate", "slr", "-o", "none/a.md"),
         ],
     )

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from theorykit.derivations.audit import AuditReport, ClaimVerdict
     from theorykit.derivations.ledger import Claim, Derivation, Equations
 
-__all__ = ["Theory", "ValidationPoint", "audit", "derivation", "latex", "resolve", "theories"]
+__all__ = [
+    "Prediction", "Theory", "ValidationPoint", "audit", "derivation", "latex", "resolve", "theories",
+]  # fmt: skip
 
 #: Name of a theory -> module that defines its record ``THEORY``.
 _MODULES = {
@@ -27,6 +29,22 @@ _ABBREVIATIONS = {"ip": "interpolation", "slr": "single_location", "sr": "signal
 
 
 @dataclass(frozen=True)
+class Prediction:
+    """Numbers of a theory at one point, where the theory itself says that it may not hold there.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+        As ``ValidationPoint.theory`` returns it.
+    doubt : str
+        Why theory and simulation need not agree: then the difference is shown and not judged. Empty: no doubt.
+    """
+
+    values: Mapping[str, float] = field(hash=False)
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
 class ValidationPoint:
     """One parameter point at which a theory is set beside a simulation of the model itself.
 
@@ -35,7 +53,8 @@ class ValidationPoint:
     parameters : mapping of str to value
         What is shown in the table; equal parameters count as one simulation.
     theory : callable
-        ``theory()`` returns the predicted numbers by name, each with its error where it has one.
+        ``theory()`` returns the predicted numbers by name, each with its error where it has one; or a
+        :class:`Prediction`, which may express a doubt.
     simulate : callable
         ``simulate(trials, seed)`` returns estimates with standard errors under (at least) the same names.
     trials : int
@@ -43,7 +62,7 @@ class ValidationPoint:
     """
 
     parameters: Mapping[str, Any] = field(hash=False)
-    theory: Callable[[], Mapping[str, float]]
+    theory: Callable[[], Mapping[str, float] | Prediction]
     simulate: Callable[[int, Any], Mapping[str, Any]]
     trials: int = 100_000
 
@@ -63,6 +82,8 @@ class Theory:
         What computes numbers and what samples the model itself, by name of the quantity.
     validation_points : tuple of ValidationPoint
         Where theory and simulation are set side by side, fixed beforehand.
+    studies : mapping of str to callable
+        Longer lists of such points: each call makes a tuple of :class:`ValidationPoint`.
     """
 
     name: str
@@ -72,13 +93,14 @@ class Theory:
     solver: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
     simulate: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
     validation_points: tuple[ValidationPoint, ...] = field(default=(), hash=False)
+    studies: Mapping[str, Callable[[], tuple[ValidationPoint, ...]]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for label in ("name", "title"):
             value = getattr(self, label)
             if not isinstance(value, str) or not value:
                 raise TypeError(f"{label} of a theory must be a non-empty str, got {value!r}")
-        for label in ("derivations", "solver", "simulate"):
+        for label in ("derivations", "solver", "simulate", "studies"):
             object.__setattr__(self, label, _checked(label, getattr(self, label)))
         if not callable(self.claims):
             object.__setattr__(self, "claims", tuple(self.claims))

@@ -10,6 +10,7 @@ from theorykit.records import near_matches
 
 __all__ = [
     "length_grid",
+    "positions",
     "read_activation",
     "read_length",
     "read_options",
@@ -73,6 +74,19 @@ def length_grid(option: str, text: str) -> list[Any]:
     if ":" in text and text.count(":") != 2 * len(text.split(",")):
         return [read_length(option, text)]
     return [_whole(option, value) for value in real_grid(option, text)]
+
+
+def positions(option: str, text: str) -> list[int]:
+    """Positions in a list, from 0: a comma list of numbers and of ranges ``start:stop`` (stop excluded)."""
+    found: list[int] = []
+    for part in text.split(","):
+        ends = [end.strip() for end in part.split(":")]
+        if len(ends) > 2 or not all(end.isdecimal() for end in ends):
+            raise ValueError(f"{option} must be numbers or ranges like 0:10, got {text!r}")
+        found += range(int(ends[0]), int(ends[1])) if len(ends) == 2 else [int(ends[0])]
+    if not found:
+        raise ValueError(f"{option} must name at least one position, got {text!r}")
+    return found
 
 
 def read_length(option: str, text: str) -> int | dict[int, float]:

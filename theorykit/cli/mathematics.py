@@ -42,6 +42,12 @@ def validate(
     theory: TheoryArgument,
     trials: Annotated[int | None, typer.Option("--trials", min=1, help="Samples per comparison.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulations.")] = 0,
+    study: Annotated[
+        str | None, typer.Option("--study", help="A longer list of points, e.g. training (slr).")
+    ] = None,
+    points: Annotated[
+        str | None, typer.Option("--points", help="Only these of the list, from 0: 3 or 0:10 or 0,5,7.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Report: .md or .html.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Figure: .png, .pdf or .svg.")] = None,
     json: JsonOption = False,
@@ -61,9 +67,11 @@ def validate(
             from theorykit.saving import require_suffix
 
             require_suffix(option, path, suffixes)
+    chosen = None if points is None else inputs.positions("--points", points)
     with progress_bar(f"simulations of {theory}") as bar:
         name = inputs.theory_name(theory)
-        report = run(name, trials=trials, seed=seed, on_point=partial(bar.stand, f"simulations of {theory}"))
+        stand = partial(bar.stand, f"simulations of {theory}")
+        report = run(name, trials=trials, seed=seed, on_point=stand, study=study, points=chosen)
     if out is not None:
         from theorykit.validation.report import write_report
 

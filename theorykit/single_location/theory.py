@@ -28,6 +28,7 @@ from theorykit.single_location.population import (
 from theorykit.single_location.replica_solution import erm
 from theorykit.single_location.ridge_search import optimal_ridge
 from theorykit.single_location.tasks import Max, Spiked, Task
+from theorykit.single_location.trained_points import training_study
 from theorykit.single_location.training import train
 from theorykit.theory import Theory, ValidationPoint
 
@@ -178,4 +179,5 @@ THEORY = Theory(
     },
     simulate={"population_risk": simulate, "train": train},
     validation_points=_points(),
+    studies={"training": training_study},
 )

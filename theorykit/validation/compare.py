@@ -37,7 +37,9 @@ class Comparison:
     z : float
         Difference over the root of the sum of both squared errors.
     ok : bool
-        Whether |z| is at most the threshold.
+        Whether |z| is at most the threshold, or the theory has a doubt.
+    doubt : str
+        Why the theory may not hold here; empty where it must. Such a row is shown and not judged.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Comparison:
     simulation: Estimate
     z: float
     ok: bool
+    doubt: str = ""
 
     @classmethod
     def of(
@@ -55,6 +58,7 @@ class Comparison:
         theory: Estimate | float,
         simulation: Estimate,
         threshold: float = 4.0,
+        doubt: str = "",
     ) -> Comparison:
         """Compare two numbers.
 
@@ -78,7 +82,14 @@ class Comparison:
         )
         z = (value - simulation.value) / spread if spread > 0.0 else 0.0
         kept = theory if isinstance(theory, Estimate) else value
-        return cls(name, dict(parameters), kept, simulation, z, abs(z) <= threshold)
+        return cls(name, dict(parameters), kept, simulation, z, bool(doubt) or abs(z) <= threshold, doubt)
+
+    @property
+    def relative(self) -> float:
+        """By how much theory and simulation differ: theory/simulation - 1; infinite where the latter is 0."""
+        if self.simulation == 0.0:
+            return 0.0 if self.theory == 0.0 else math.copysign(math.inf, self.theory)
+        return float(self.theory) / float(self.simulation) - 1.0
 
 
 @dataclass(frozen=True)
@@ -131,8 +142,13 @@ class ValidationReport:
         return tuple(row for row in self.rows if not self.passes(row))
 
     def passes(self, row: Comparison) -> bool:
-        """Whether a row passes at its own threshold and at the one of the report."""
-        return row.ok and abs(row.z) <= self.threshold
+        """Whether a row passes at its own threshold and at the one of the report, or is not judged."""
+        return bool(row.doubt) or (row.ok and abs(row.z) <= self.threshold)
+
+    @property
+    def judged(self) -> tuple[Comparison, ...]:
+        """The rows on which the theory has no doubt: all statistics are over these."""
+        return tuple(row for row in self.rows if not row.doubt)
 
     @property
     def ok(self) -> bool:
@@ -141,19 +157,19 @@ class ValidationReport:
 
     @property
     def worst(self) -> Comparison:
-        """The row with the largest |z|."""
-        return max(self.rows, key=lambda row: abs(row.z))
+        """The row with the largest |z| among the judged ones (among all, if none is judged)."""
+        return max(self.judged or self.rows, key=lambda row: abs(row.z))
 
     @property
     def rms_z(self) -> float:
         """Root mean square of z over the rows with a sampling error."""
-        squares = [z * z for group in _groups(self.rows) for z in group]
+        squares = [z * z for group in _groups(self.judged) for z in group]
         return math.sqrt(math.fsum(squares) / len(squares)) if squares else 0.0
 
     @property
     def degrees_of_freedom(self) -> int:
         """Number of independent simulations with a sampling error: sets of rows with equal parameters."""
-        return len(_groups(self.rows))
+        return len(_groups(self.judged))
 
     @property
     def p_value(self) -> float:
@@ -162,7 +178,7 @@ class ValidationReport:
         The rows of one simulation are correlated; each simulation counts once, with its mean square z. This
         is cautious: the sum then varies no more than a chi-square variable does.
         """
-        groups = _groups(self.rows)
+        groups = _groups(self.judged)
         if not groups:
             return 1.0
         from scipy.special import gammainc, gammaincc
@@ -179,14 +195,17 @@ class ValidationReport:
     @property
     def verdict(self) -> str:
         """One sentence: how many rows pass, the largest |z|, the size of all z together."""
-        passed = len(self.rows) - len(self.failures)
-        count = self.degrees_of_freedom
+        judged, count = self.judged, self.degrees_of_freedom
+        doubtful = len(self.rows) - len(judged)
+        rest = f"; {doubtful} rows are not judged" if doubtful else ""
+        if not judged:
+            return f"no row is judged{rest}"
         size = "too large" if self.rms_z > 1.0 else "too small: errors overstated"
         return (
-            f"{'ok' if self.ok else 'FAILED'}: {passed} of {len(self.rows)} rows within "
+            f"{'ok' if self.ok else 'FAILED'}: {len(judged) - len(self.failures)} of {len(judged)} rows within "
             f"|z| <= {self.threshold:g}; largest |z| {abs(self.worst.z):.2f}; rms z {self.rms_z:.2f} "
             f"over {count} simulation{'' if count == 1 else 's'} is "
-            f"{'plausible' if self.plausible else size} (p = {self.p_value:.2g})"
+            f"{'plausible' if self.plausible else size} (p = {self.p_value:.2g}){rest}"
         )
 
     def table(self) -> list[tuple[str, ...]]:
@@ -198,10 +217,15 @@ class ValidationReport:
                 str(row.theory) if isinstance(row.theory, Estimate) else f"{row.theory:.12g}",
                 str(row.simulation),
                 f"{row.z:+.2f}",
-                "ok" if self.passes(row) else "FAILED",
+                self._verdict_on(row),
             )
             for row in self.rows
         ]
+
+    def _verdict_on(self, row: Comparison) -> str:
+        if row.doubt:
+            return f"off by {100.0 * row.relative:+.2g} %, not judged: {row.doubt}"
+        return "ok" if self.passes(row) else "FAILED"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data that JSON holds; infinite parameters become text."""
@@ -224,6 +248,7 @@ class ValidationReport:
                     "simulation_error": row.simulation.error,
                     "z": row.z,
                     "ok": self.passes(row),
+                    "doubt": row.doubt,
                 }
                 for row in self.rows
             ],
@@ -249,10 +274,12 @@ class ValidationReport:
         )
         for column in COLUMNS:
             table.add_column(
-                column, justify="right" if column == "z" else "left", no_wrap=column != "parameters"
+                column,
+                justify="right" if column == "z" else "left",
+                no_wrap=column not in ("parameters", "verdict"),
             )
         for line in self.table():
-            table.add_row(*(Text(cell) for cell in line), style=None if line[-1] == "ok" else "bold red")
+            table.add_row(*(Text(cell) for cell in line), style="bold red" if line[-1] == "FAILED" else None)
         return table
 
 

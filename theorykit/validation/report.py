@@ -86,7 +86,7 @@ def figure(report: ValidationReport) -> Figure:
 
 def _draw_residuals(axes, report: ValidationReport) -> None:
     heights = range(len(report.rows))
-    colors = ["tab:blue" if report.passes(row) else "tab:red" for row in report.rows]
+    colors = ["0.7" if row.doubt else "tab:blue" if report.passes(row) else "tab:red" for row in report.rows]
     axes.axvspan(-report.threshold, report.threshold, color="0.93")
     axes.axvline(0.0, color="0.5", linewidth=0.8)
     axes.errorbar([row.z for row in report.rows], heights, xerr=1.0, fmt="none", ecolor="0.6", elinewidth=0.8)
@@ -104,7 +104,7 @@ def _draw_distribution(axes, report: ValidationReport) -> None:
     import numpy as np
     from scipy.special import ndtr
 
-    scores = np.sort([row.z for row in report.rows])
+    scores = np.sort([row.z for row in report.judged or report.rows])
     grid = np.linspace(-report.threshold, report.threshold, 201)
     axes.step(scores, np.arange(1, scores.size + 1) / scores.size, where="post", label="rows")
     axes.plot(grid, ndtr(grid), color="0.4", linestyle="--", label="normal")
@@ -121,7 +121,7 @@ def _png(report: ValidationReport) -> str:
 
 
 def _html_row(line: tuple[str, ...]) -> str:
-    mark = "" if line[-1] == "ok" else ' class="failed"'
+    mark = ' class="failed"' if line[-1] == "FAILED" else ""
     return f"<tr{mark}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
 
 
