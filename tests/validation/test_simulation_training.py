@@ -1,6 +1,6 @@
 """Training of the finite model: gradients, gradients of zero at the end, exact cases, theory beside it.
 
-Independent truth: finite differences, ridge regression solved by linear algebra, the replica equations (4 joint
+Independent truth: complex steps, ridge regression solved by linear algebra, the replica equations (4 joint
 standard errors; order parameters at finite D are off by order 1/D, which is added as one standard error of the
 measurement).
 """
@@ -8,35 +8,122 @@ measurement).
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime
+from scipy.special import erf
 
 from theorykit import single_location as slr
+from theorykit.errors import ConvergenceError
+from theorykit.validation.simulate import attention_loss
 from theorykit.validation.simulate.attention_loss import Objective
 from theorykit.validation.simulate.single_location_request import read_task
 from theorykit.validation.simulate.training import draw_data, train
 
 SPIKED = {"kind": "spiked", "nu": 4.0, "length": 2, "noise": 0.3}
-ACTIVATIONS = (
-    {"kind": "softmax"},
-    {"kind": "softplus"},
-    {"kind": "linear"},
-    {"kind": "erf", "shift": 0.3},
-    {"kind": "normalized_kernel", "formula": "1 + x**2"},
+# activation and the same weights for complex scores of shape (samples, L), written with NumPy and SciPy
+ACTIVATIONS = {
+    "softmax": ({"kind": "softmax"}, lambda x: share(np.exp(x))),
+    "softplus": ({"kind": "softplus"}, lambda x: share(np.log(1 + np.exp(x)))),
+    "linear": ({"kind": "linear"}, lambda x: 1 + x),
+    "erf": ({"kind": "erf", "shift": 0.3}, lambda x: 1 + erf(0.3 + x)),
+    "normalized": ({"kind": "normalized_kernel", "formula": "1 + x**2"}, lambda x: share(1 + x * x)),
+    "elementwise": ({"kind": "elementwise", "formula": "x*tanh(x) - 1/2"}, lambda x: x * np.tanh(x) - 0.5),
+    "kink": ({"kind": "elementwise", "formula": "max(x, -x/3)"}, lambda x: np.where(x.real > 0, x, -x / 3)),
+}
+QUICK = ("softmax", "erf", "elementwise")
+
+
+def share(kernel):
+    return kernel / kernel.sum(axis=1, keepdims=True)
+
+
+def complex_objective(data, weights, ridges, point):
+    """The objective per dimension for complex vectors: no conjugates, so that it is analytic."""
+    k, v = point.reshape(2, -1)
+    dimension, total = len(k), 0
+    for tokens, labels in data.parts:
+        chi, z = tokens @ k / math.sqrt(dimension), tokens @ v / math.sqrt(dimension)
+        total += 0.5 * np.sum((labels - np.sum(weights(chi) * z, axis=1)) ** 2)
+    return (total + 0.5 * ridges[0] * np.sum(k * k) + 0.5 * ridges[1] * np.sum(v * v)) / dimension
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in ACTIVATIONS]
 )
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: a["kind"])
-def test_gradient_is_the_slope_of_the_objective(activation):
+def test_gradient_by_complex_steps(name):
+    """Im f(x + ih)/h is the slope to rounding: no cancellation. Sizes leave rests of chunks of four rows."""
+    activation, weights = ACTIVATIONS[name]
     stream = np.random.default_rng(3)
     task = read_task({"kind": "max", "nu": 2.0, "length": {2: 0.5, 3: 0.5}, "noise": 0.3})
-    objective = Objective(draw_data(stream, task, 30, 5), activation, 0.3, 0.2)
-    point = stream.standard_normal(10)
-    value, gradient = objective(point)
-    assert gradient == pytest.approx(approx_fprime(point, lambda p: objective(p)[0], 1e-7), abs=2e-5)
-    assert value > 0
+    data, ridges = draw_data(stream, task, 61, 7), (0.3, 0.2)
+    point, step = stream.standard_normal(14), 1e-30
+    slopes = [
+        complex_objective(data, weights, ridges, point + 1j * step * direction).imag / step
+        for direction in np.eye(14)
+    ]
+    value, gradient = Objective(data, activation, *ridges)(point)
+    assert value == pytest.approx(complex_objective(data, weights, ridges, point + 0j).real, rel=1e-13)
+    assert gradient == pytest.approx(np.array(slopes), rel=1e-12, abs=1e-13)
+
+
+@pytest.mark.parametrize("samples, dimension, length", [(1, 4, 1), (9, 5000, 2), (50, 300, 7), (400, 33, 3)])
+def test_every_shape_of_the_chunks_gives_the_same_sums(samples, dimension, length):
+    """Against array operations: one sample, tokens longer than a chunk, many samples in one, rests."""
+    stream = np.random.default_rng(samples)
+    task = read_task({"kind": "spiked", "nu": 1.0, "length": length, "noise": 0.3})
+    data = draw_data(stream, task, samples, dimension)
+    both = stream.standard_normal((2, dimension))
+    (tokens, labels), scale = data.parts[0], dimension**-0.5
+    chi, z = tokens @ both[0] * scale, tokens @ both[1] * scale
+    weights = share(np.exp(chi))
+    output = np.sum(weights * z, axis=1)
+    rest = labels - output
+    pull = -rest[:, None] * weights * scale
+    slopes = np.stack([np.einsum("sl,sld->d", f, tokens) for f in (pull * (z - output[:, None]), pull)])
+    value, gradient = Objective(data, {"kind": "softmax"}, 1.0, 1.0).losses(both)
+    assert value == pytest.approx(0.5 * rest @ rest, rel=1e-12)
+    assert gradient == pytest.approx(slopes, rel=1e-10, abs=1e-11)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
+    stream = np.random.default_rng(6)
+    objective = Objective(draw_data(stream, read_task(SPIKED), 300, 40), {"kind": "softmax"}, 1.0, 1.0)
+    both, found = stream.standard_normal((2, 40)), []
+    for threads in (1, 2, 3, 16):
+        monkeypatch.setattr(attention_loss, "_pool", lambda n=threads: (ThreadPoolExecutor(n), n))
+        value, gradient = objective.losses(both)
+        found.append((value, gradient.tobytes()))
+    assert len(set(found)) == 1
+
+
+def test_a_minimum_that_is_not_reached_is_an_error():
+    """Weights that overflow: the loss is not finite."""
+    task = {**SPIKED, "nu": 1.0}
+    activation = {"kind": "elementwise", "formula": "exp(exp(3 + 5*x))"}
+    with pytest.raises(ConvergenceError, match="minimum of the training loss") as caught:
+        train(task, activation, 20, 2.0, 1e-6, 1e-6, trials=2, seed=1)
+    assert caught.value.last.shape == (2, 20)
+
+
+def test_random_and_informed_starts_find_one_minimum_where_penalties_are_large():
+    both = [
+        train(SPIKED, {"kind": "softmax"}, 60, 4.0, 0.5, 0.5, 4, 2, s)["samples"]
+        for s in ("informed", "random")
+    ]
+    assert both[0][:, 6] == pytest.approx(both[1][:, 6], rel=1e-9)
+    assert both[0][:, :4] == pytest.approx(both[1][:, :4], rel=1e-3)
+
+
+def test_best_of_both_starts_has_the_lower_loss():
+    """Few samples, small penalties: several minima. A trial starts where it does when its start is alone."""
+    found = {
+        s: train(SPIKED, {"kind": "softmax"}, 60, 0.5, 0.1, 0.3, 6, 2, s)["samples"][:, 6]
+        for s in ("informed", "random", "best")
+    }
+    assert np.abs(found["informed"] - found["random"]).max() > 1e-4
+    assert (found["best"] == np.minimum(found["informed"], found["random"])).all()
 
 
 def test_objective_is_that_of_the_definition():

@@ -31,7 +31,11 @@ def load_with_formula(formula: Formula, template: str) -> Program:
         expression = formula.to_sympy(x)
         functions = ScalarFunctions(())
         functions.add("value(x)", {x: "x"}, [expression])
-        functions.add("slope(x)", {x: "x"}, [sp.diff(expression, x)])
+        # at a kink (relu, max, min) either side's slope will do: that of the right
+        slope = sp.diff(expression, x).replace(
+            sp.Heaviside, lambda side, *_: sp.Piecewise((0, side < 0), (1, True))
+        )
+        functions.add("slope(x)", {x: "x"}, [slope])
         layout = {"name": formula.text, "parameters": [], "observables": [], "stages": []}
         parts = [
             *primitive_sources(functions.used),

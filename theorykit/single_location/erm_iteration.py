@@ -160,12 +160,14 @@ def _observables(step: _Map) -> dict[str, float]:
     weights = np.array([at["V_k"], at["V_v"]])[:, None] ** 2
     smooth = np.array([[means["dkk"], means["dkv"]], [means["dkv"], means["dvv"]]])
     rough = smooth + np.array([[state.jumps["roughness"] / _STEP, 0.0], [0.0, 0.0]])
+    # V_hat_k may be negative, and 0 in between: there the whole stiffness 1/V_k is what counts
+    size = max(abs(values["V_hat_k"]), 1e-2 * abs(fit.ridge_k + values["V_hat_k"]))
     return {
         "objective": objective,
         "train_loss": means["loss"],
         "spectral_radius": float(np.abs(np.linalg.eigvals(fit.alpha * weights * rough)).max()),
         "smooth_radius": float(np.abs(np.linalg.eigvals(fit.alpha * weights * smooth)).max()),
-        "jump_share": fit.alpha * abs(state.jumps["k"]) / max(values["V_hat_k"], 1e-300),
-        "by_parts": float(hats[6]) / max(values["V_hat_k"], 1e-300) - 1.0,
+        "jump_share": fit.alpha * abs(state.jumps["k"]) / size,
+        "by_parts": (float(hats[6]) - values["V_hat_k"]) / size,
         "events": state.jumps["events"],
     }

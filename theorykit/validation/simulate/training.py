@@ -63,12 +63,14 @@ def _starts(
 ) -> list[np.ndarray]:
     """Where the minimization begins: near the hidden directions, or at random vectors."""
     found = []
+    near = 0.1 * stream.standard_normal(
+        (2, dimension)
+    )  # drawn in any case: a random start is the same when alone
     if start in ("informed", "best"):
-        both = 0.1 * stream.standard_normal((2, dimension))
         strength = math.sqrt(task.nu) if task.kind == "spiked" else task.nu
-        both[0, 0] += min(strength, 1.5) * math.sqrt(dimension)
-        both[1, 1] += math.sqrt(dimension)
-        found.append(both)
+        near[0, 0] += min(strength, 1.5) * math.sqrt(dimension)
+        near[1, 1] += math.sqrt(dimension)
+        found.append(near)
     if start in ("random", "best"):
         found.append(0.5 * stream.standard_normal((2, dimension)))
     for both in found:
