@@ -26,8 +26,8 @@ __all__ = ["Output", "Plan", "Stage", "Variable", "lower"]
 
 @dataclass(frozen=True)
 class Variable:
-    """A grid: ``gaussian`` (density included in the weights), ``half_line`` (s = log t) or ``truncated``
-    (the Gaussian grid of ``outer`` up to each of its nodes)."""
+    """A grid: ``gaussian`` (density included in the weights), ``half_line`` (s = log t), ``exponential`` (the same
+    with a factor exp(-t) in the integrand) or ``truncated`` (the Gaussian grid of ``outer`` up to each node)."""
 
     symbol: sp.Symbol
     measure: str
@@ -107,7 +107,7 @@ class _Lowering:
             if node.variable in self.breakpoints:
                 raise CodegenError(f"a half-line variable has no breakpoints, {node.variable} is given some")
             s = sp.Symbol(f"log_{node.variable.name}", real=True)
-            self._add(Variable(s, "half_line"), scope)
+            self._add(Variable(s, _half_line_measure(node)), scope)
             t = sp.exp(s)
             integrand = sp.Add(
                 *[_combine(term * node.variable, node.variable) for term in sp.Add.make_args(node.integrand)]
@@ -153,6 +153,12 @@ class _Lowering:
             Stage(f"stage_{i}", dims, None if is_root else variable, tuple(outputs))
             for i, ((_, is_root, variable, dims), outputs) in enumerate(ordered)
         )
+
+
+def _half_line_measure(node: HalfLine) -> str:
+    decay = sp.exp(-node.variable)
+    terms = sp.Add.make_args(node.integrand)
+    return "exponential" if all(decay in sp.Mul.make_args(term) for term in terms) else "half_line"
 
 
 def _combine(term: sp.Expr, t: sp.Symbol) -> sp.Expr:

@@ -19,7 +19,7 @@ import sympy as sp
 
 from theorykit.codegen.functions import capped, one_minus_exp, sigmoid, softplus, token_power
 from theorykit.derivations.gaussian import standardize
-from theorykit.derivations.nodes import Expectation, TokenPower, TruncatedExpectation
+from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower, TruncatedExpectation
 from theorykit.derivations.special import gamma_weight, normal_cdf
 
 __all__ = [
@@ -90,6 +90,9 @@ def complement(factor: sp.Expr) -> sp.Expr:
     """1 - factor, without cancellation for averages of decaying exponentials and their products."""
     if isinstance(factor, Expectation):
         return factor.with_integrand(complement(factor.integrand))
+    if isinstance(factor, HalfLine) and factor.integrand.has(sp.exp(-factor.variable)):
+        density = sp.exp(-factor.variable)  # of an exponential variable
+        return factor.with_integrand(density * complement(factor.integrand / density))
     if isinstance(factor, TruncatedExpectation):
         return normal_cdf(-factor.upper) + factor.with_integrand(complement(factor.integrand))
     if isinstance(factor, sp.exp):

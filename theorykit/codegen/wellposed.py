@@ -30,7 +30,7 @@ def _require_names(plan: Plan) -> None:
                 f"{plan.name}: the bound variable {variable.name!r} cannot be named in generated code; "
                 "use ASCII letters, digits and underscores"
             )
-    made = [v.symbol for v in plan.variables if v.measure == "half_line"]
+    made = [v.symbol for v in plan.variables if v.measure in ("half_line", "exponential")]
     made += [o.symbol for s in plan.stages for o in s.outputs]
     for what, names in (
         ("bound variables are", [v.name for v in plan.variables]),

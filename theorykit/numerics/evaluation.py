@@ -56,7 +56,7 @@ def make_grids(
         name, interval = variable["name"], intervals[variable["name"]]
         if name in grids:
             continue
-        if variable["measure"] == "half_line":
+        if variable["measure"] in ("half_line", "exponential"):
             grids[name] = half_line_grid(interval)
         elif variable["outer"] is not None:
             grids[name] = truncated_grid(interval, grids[variable["outer"]], shared[name], order)

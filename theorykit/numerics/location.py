@@ -20,6 +20,8 @@ MOST_STEP = 2.0
 # of the Gaussian variables
 REACHES = (38.0, 34.0, 30.0, 28.0, 26.0, 24.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)
 SPAN = 700.0  # of log t
+_EXPONENTIAL = (360.0, 8.0)  # the same below and above 0, under a factor exp(-t)
+_ON_LATTICES = ("half_line", "exponential")
 NEGLIGIBLE, DECAYED = 1e-18, 1e-7
 
 
@@ -40,10 +42,12 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
     spans = {0: (0.0,), 1: (SPAN, 360.0, 120.0)}.get(half_lines, (360.0, 120.0))
     for span, reach in itertools.product(spans, REACHES):
         try:
+            first = {
+                "half_line": Interval(-span, span, 8.0),
+                "exponential": Interval(-_EXPONENTIAL[0], _EXPONENTIAL[1], 1.0),
+            }
             coarse = {
-                v["name"]: Interval(-span, span, 8.0)
-                if v["measure"] == "half_line"
-                else Interval(-reach, reach, 2.0)
+                v["name"]: first.get(v["measure"], Interval(-reach, reach, 2.0))
                 for v in plan.layout["variables"]
             }
             return _trim_twice(plan, parameters, coarse)
@@ -67,7 +71,7 @@ def widened(plan: QuadraturePlan, intervals: Intervals, ends: set[tuple[str, str
     The others grow a little, since they were cut to what mattered within those.
     """
     limits = {
-        v["name"]: SPAN if v["measure"] == "half_line" else REACHES[0] for v in plan.layout["variables"]
+        v["name"]: SPAN if v["measure"] in _ON_LATTICES else REACHES[0] for v in plan.layout["variables"]
     }
     wider = {}
     for name, interval in intervals.items():
@@ -83,14 +87,15 @@ def widened(plan: QuadraturePlan, intervals: Intervals, ends: set[tuple[str, str
 def _trim_twice(plan: QuadraturePlan, parameters: np.ndarray, coarse: Intervals) -> dict[str, Interval]:
     measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
     first = _trim(plan, parameters, coarse, order=4, whole_range=True)
-    finer = {n: Interval(i.low, i.high, 2.0 if measures[n] == "half_line" else 1.0) for n, i in first.items()}
+    steps = {"half_line": 2.0, "exponential": 0.5}
+    finer = {n: Interval(i.low, i.high, steps.get(measures[n], 1.0)) for n, i in first.items()}
     second = _trim(plan, parameters, finer, order=8)
     return {n: _first_resolution(i, measures[n]) for n, i in second.items()}
 
 
 def _first_resolution(interval: Interval, measure: str) -> Interval:
     """A long range of log t belongs to a steep kernel, whose integrand is smooth on that scale."""
-    if measure != "half_line":
+    if measure not in _ON_LATTICES:
         return Interval(interval.low, interval.high, PANEL)
     step = min(MOST_STEP, max(STEP, (interval.high - interval.low) / 320))
     return Interval(interval.low, interval.high, STEP * 2.0 ** math.floor(math.log2(step / STEP)))

@@ -47,7 +47,7 @@ class Options:
 
     rtol: float = 2e-14
     accept: float = 1e-6
-    atol: float = 1e-300
+    atol: float = 1e-320
     max_rounds: int = 14
     max_points: float = 4e8
     max_nodes: float = 1e6

@@ -94,7 +94,9 @@ def _from_wide_panels(compiled: Program, values: dict[str, float]) -> Estimate:
     from theorykit.numerics.quadrature import Options, integrate, locate
 
     parameters = compiled.vector(values)
-    half_lines = {v["name"] for v in compiled.layout["variables"] if v["measure"] == "half_line"}
+    half_lines = {
+        v["name"] for v in compiled.layout["variables"] if v["measure"] in ("half_line", "exponential")
+    }
     intervals = {
         name: interval if name in half_lines else interval.refined(_COARSE)
         for name, interval in locate(compiled, parameters).items()

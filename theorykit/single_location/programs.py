@@ -29,6 +29,10 @@ __all__ = [
 ]
 
 
+_STEEP = 8.0  # exponential weights exp(c x) with a larger c are integrated over themselves, not over x
+_SUBNORMAL = 5e-324
+
+
 def program(name: str, observables: tuple[str, ...], **options: Any) -> Program:
     """The compiled observables of a derivation; a substituted derivation is compiled as it is."""
     from theorykit.codegen import compile_record, load
@@ -90,8 +94,12 @@ def bayes_risks(task: Task, length: int) -> dict[str, Estimate]:
     if length == 1 or kind == "max_infinite":
         noise = task.noise**2
         return {"bayes_excess": Estimate(0.0, 0.0), "bayes_risk": Estimate(noise, 2.0**-52 * noise)}
-    compiled = program("bayes_risk", ("bayes_excess", "bayes_risk"), task=kind)
-    return compiled.values({"nu": task.nu, "L": length, "noise": task.noise})
+    steepness = math.sqrt(task.nu) if kind == "spiked" else task.nu
+    options = {"steep": True} if steepness > _STEEP else {}
+    compiled = program("bayes_risk", ("bayes_excess", "bayes_risk"), task=kind, **options)
+    found = compiled.values({"nu": task.nu, "L": length, "noise": task.noise})
+    # a number that underflows is known to the last subnormal digit, times what multiplies it
+    return {name: Estimate(float(v), v.error + _SUBNORMAL * length) for name, v in found.items()}
 
 
 def propagate(

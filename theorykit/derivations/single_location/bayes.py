@@ -2,7 +2,8 @@ r"""Bayes risk of single-location regression, spiked and max, at any length.
 
 Setting: k*, v* known, tokens X in the limit of large D (exact at any D at given overlaps). The posterior mean of
 the label is :math:`\sum_lp_lz_l` with p = softmax(sqrt(nu) chi) (spiked) or softmax(nu chi) (max), z_l = X_l.v*/sqrt D.
-Result: the excess Bayes risk as a half-line integral of one-token averages. Source: arXiv 2509.21936, section on
+Result: the excess Bayes risk as a half-line integral of one-token averages, also in a form that stays
+accurate (and cheap) however large nu is, with the factor exp(-nu/4) of the spiked task in front. Source: arXiv 2509.21936, section on
 the population risk; the Laplace form at any length goes beyond it and is checked by brute force at L = 2, 3.
 """
 
@@ -28,7 +29,7 @@ from theorykit.derivations.ledger import (
     Step,
     verified,
 )
-from theorykit.derivations.nodes import DistinctSum, Expectation, TokenExpectation
+from theorykit.derivations.nodes import DistinctSum, Expectation, HalfLine, TokenExpectation, TokenPower
 from theorykit.derivations.single_location.symbols import (
     DELTA,
     FIELD,
@@ -43,7 +44,8 @@ from theorykit.derivations.single_location.symbols import (
     pairs,
     quantities,
 )
-from theorykit.derivations.special import gamma_weight
+from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf
+from theorykit.derivations.steep import OWN, SCALED, over_weights, rescaled
 
 __all__ = ["derive_bayes_risk"]
 
@@ -58,13 +60,20 @@ _ROWS = (
 )
 _PAIR = {"nu": 1.3, "L": 2, "noise": 0.4}
 _TRIPLE = {"nu": 0.6, "L": 3, "noise": 0.4}
+_STRONG = {"nu": 1.7}
 
 
-def derive_bayes_risk(task: str = "spiked") -> Derivation:
-    """Excess Bayes risk and Bayes risk of one task ("spiked" or "max"), in nu, L and the noise."""
+def derive_bayes_risk(task: str = "spiked", steep: bool = False) -> Derivation:
+    """Excess Bayes risk and Bayes risk of one task ("spiked" or "max"), in nu, L and the noise.
+
+    ``steep`` gives the form for large nu; it needs nu > 0.
+    """
     if task not in ("spiked", "max"):
         raise ValueError(f"task must be 'spiked' or 'max', got {task!r}")
     squared_error, noisy, steps, excess = {"spiked": _spiked, "max": _max}[task]()
+    if steep:
+        more, excess = _steep(task, steps[-1].rhs, steps[-1].name)
+        steps = (*steps, *more)
     concrete = _likelihood(task)
 
     def with_excess(expression: sp.Expr, length: int) -> sp.Expr:
@@ -87,9 +96,10 @@ def derive_bayes_risk(task: str = "spiked") -> Derivation:
         quantities(NU, LENGTH, DELTA, extra=_ROWS),
         {EXCESS: excess},
         {EXCESS.name: excess, RISK.name: DELTA**2 + EXCESS},
-        limits=_limits(task),
+        limits=() if steep else _limits(task),
     )
     title = {"spiked": "Bayes risk of the spiked model", "max": "Bayes risk of the max model"}[task]
+    title += ", strong signals" if steep else ""
     return Derivation(
         f"single_location.bayes_risk.{task}", title, PAPER, definitions, (*steps, noise_step), record
     )
@@ -195,6 +205,32 @@ def _tilted(closed: sp.Expr, premise: str) -> Step:
         "phi(t) = E exp(-t exp(sqrt(nu) x))",
         verified(_PAIR, _TRIPLE),
     )  # fmt: skip
+
+
+def _steep(task: str, form: sp.Expr, premise: str) -> tuple[tuple[Step, ...], sp.Expr]:
+    """The weight of a token as the variable, and a Laplace variable whose range does not grow with nu."""
+    check = verified({**_STRONG, "L": 2}, {**_STRONG, "L": 4})
+    weights = over_weights(form, T)
+    scaled = rescaled(weights, sp.sqrt(NU) if task == "spiked" else NU)
+    steps = [
+        Step("weights as variables", form, weights, (premise,),
+             "the weight u = t a(x) of a token instead of its field; E e^-u by parts", check),
+        Step("scaled Laplace variable", weights, scaled, ("weights as variables",),
+             "t = r^beta: r spans what the fields span, whatever nu is", check),
+    ]  # fmt: skip
+    if task == "spiked":
+        steps.append(Step("leading exponential", scaled, _leading(), ("scaled Laplace variable",),
+                          "r moved by the factor exp(-sqrt(nu)/2), to where the integrand is largest", check))  # fmt: skip
+    return tuple(steps), steps[-1].rhs
+
+
+def _leading() -> sp.Expr:
+    """exp(-nu/4) times an integral of order 1: both the hidden token and a wrong one sit at sqrt(nu)/2."""
+    root, u, r = sp.sqrt(NU), OWN, SCALED
+    place = sp.log(u) / root - sp.log(r)
+    pair = HalfLine(u ** sp.Rational(-1, 2) * sp.exp(-u) * normal_pdf(place), u) ** 2
+    others_below = TokenPower(HalfLine(sp.exp(-u) * normal_cdf(place + root / 2), u), LENGTH - 2)
+    return (LENGTH - 1) * sp.exp(-NU / 4) / root * HalfLine(pair * others_below / r, r)
 
 
 def _limits(task: str) -> tuple[Limit, ...]:

@@ -1,0 +1,78 @@
+r"""Steep exponential weights: averages over a field as integrals over the weight itself.
+
+The Laplace factors of an exponential kernel are steps in the field x of a token, of width 1/c for a weight
+:math:`u=t\,e^{a+cx}`: a grid in x must resolve them, and t spans :math:`e^{\pm40c}`. With u itself as the variable,
+
+.. math::
+    E_x[e^{-u}]=\int_0^\infty e^{-u}\,\Phi(z)\,du,\qquad
+    E_x[u^ne^{-u}]=\int_0^\infty u^{n-1}e^{-u}\,\frac{\phi(z)}{c}\,du,\qquad z=\frac{\log u-\log t-a}{c},
+
+and with :math:`t=r^c` nothing is steep or wide any more, however large c is (the first is an integration by parts:
+:math:`e^{-u}` is the probability that an exponential variable exceeds u). Both hold for c > 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy as sp
+
+from theorykit.derivations.nodes import Expectation, HalfLine
+from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf
+from theorykit.errors import DerivationError
+
+__all__ = ["OWN", "SCALED", "over_weights", "rescaled"]
+
+SCALED = sp.Symbol("r", positive=True)  # Laplace variable to the power 1/c
+OWN = sp.Symbol("u", positive=True)  # weight of one token, times the Laplace variable
+
+
+def over_weights(expression: sp.Expr, t: sp.Symbol) -> sp.Expr:
+    """Every one-token average of a Laplace factor of an exponential kernel as an integral over the weight."""
+    return _rewritten(expression, lambda node: _over_weight(node, t))
+
+
+def rescaled(node: HalfLine, steepness: sp.Expr) -> HalfLine:
+    """A half-line integral over t as one over r, t = r**steepness."""
+    t, r = node.variable, SCALED
+    inside = node.integrand.xreplace({sp.log(t): steepness * sp.log(r)}).xreplace({t: r**steepness})
+    return HalfLine(
+        sp.Add(*[_collected(term * steepness * r**steepness, r) / r for term in sp.Add.make_args(inside)]), r
+    )
+
+
+def _collected(term: sp.Expr, r: sp.Symbol) -> sp.Expr:
+    """Powers of r as one, which SymPy leaves apart where their exponents are symbols."""
+    powers, rest = sp.Integer(0), sp.Integer(1)
+    for factor in sp.Mul.make_args(term):
+        base, exponent = factor.as_base_exp()
+        powers, rest = (powers + exponent, rest) if base == r else (powers, rest * factor)
+    return rest * r**powers
+
+
+def _rewritten(expression: sp.Expr, rule: Callable[[Expectation], HalfLine]) -> sp.Expr:
+    if isinstance(expression, Expectation):
+        return rule(expression)
+    if not expression.args:
+        return expression
+    return expression.func(*[_rewritten(a, rule) for a in expression.args])
+
+
+def _over_weight(node: Expectation, t: sp.Symbol) -> HalfLine:
+    (x,) = node.variables
+    factor = node.integrand
+    if isinstance(factor, gamma_weight):
+        weight, degree = factor.args
+    elif isinstance(factor, sp.exp):
+        weight, degree = -factor.args[0], sp.Integer(0)
+    else:
+        raise DerivationError(f"{factor} is not a Laplace factor u**n exp(-u)")
+    exponent = sp.expand(sp.expand_log(sp.log(weight / t), force=True))
+    slope = exponent.coeff(x, 1)
+    if slope == 0 or sp.expand(exponent - slope * x).has(x):
+        raise DerivationError(f"{weight} is not {t} times an exponential of {x}")
+    u = OWN
+    place = sp.expand((sp.log(u) - sp.log(t) - (exponent - slope * x)) / slope)
+    if degree == 0:
+        return HalfLine(sp.exp(-u) * normal_cdf(place), u)
+    return HalfLine(u ** (degree - 1) * sp.exp(-u) * normal_pdf(place) / slope, u)
