@@ -15,7 +15,7 @@ from population_truth import (
 )
 
 from theorykit import single_location as slr
-from theorykit.errors import ConvergenceError
+from theorykit.single_location.programs import program
 
 INF = math.inf
 UNIFORM = {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}
@@ -42,25 +42,45 @@ class TestTwoTokens:
         assert relative(value) < 1e-13
 
     @pytest.mark.parametrize(
-        "task", [slr.Spiked(n, 2) for n in (400, 1000)] + [slr.Max(50, 2)], ids=lambda t: repr(t)
+        "task",
+        [slr.Spiked(n, 2) for n in (65, 400, 1000, 1300, 2000, 2800)]
+        + [slr.Max(n, 2) for n in (9, 50, 400, 1e4, 1e8)],
+        ids=repr,
     )
-    def test_steep(self, task):
+    def test_strong_signals(self, task):
         value = slr.bayes_risk(task)
         assert within(value, bayes_of_two(task.name, task.nu))
         assert relative(value) < 1e-12
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("nu", [100, 200, 1000, 2000, 3000])
-    @pytest.mark.parametrize("name", TASKS)
-    def test_extreme_signals_give_the_number_or_a_clear_error(self, name, nu):
-        task = TASKS[name](nu, 2)
-        try:
-            value = slr.bayes_risk(task)
-        except ConvergenceError as refusal:
-            assert f"nu = {nu}" in str(refusal)
-            assert "L = 2" in str(refusal)
-        else:
-            assert within(value, bayes_of_two(name, nu))
+    @pytest.mark.parametrize("nu", [2860, 2990, 3000, 1e4, 1e6])
+    def test_numbers_that_underflow(self, nu):
+        """Subnormal, or zero: within a few of the smallest numbers."""
+        value = slr.bayes_risk(slr.Spiked(nu, 2), excess=True)
+        assert within(value, bayes_of_two("spiked", nu))
+        assert value.error < 2e-322
+        assert slr.bayes_risk(slr.Spiked(nu, 2, noise=0.5)) == 0.25
+
+    @pytest.mark.parametrize("length", [2, 3])
+    def test_max_approaches_its_limit_like_the_inverse_square(self, length):
+        """nu E_B tends to the mean field of the hidden token at nu = inf, from below by a term 1/nu^2."""
+        mean = {2: 1, 3: 1.5}[length] / math.sqrt(math.pi)
+        gaps = [mean - nu * slr.bayes_risk(slr.Max(nu, length)) for nu in (100, 200, 400)]
+        assert gaps[0] / gaps[1] == pytest.approx(4, rel=2e-3)
+        assert gaps[1] / gaps[2] == pytest.approx(4, rel=2e-3)
+        assert 1e8 * slr.bayes_risk(slr.Max(1e8, length)) == pytest.approx(mean, rel=1e-13)
+
+    @pytest.mark.parametrize("length", [2, 5, 10**6])
+    @pytest.mark.parametrize("name, nu", [("spiked", 36.0), ("max", 6.5)])
+    def test_both_forms_agree(self, name, nu, length):
+        """The integrals over the fields and over the weights of the tokens."""
+        plain, steep = (
+            program("bayes_risk", ("bayes_excess",), task=name, **options).values(
+                {"nu": nu, "L": length, "noise": 0.0}
+            )["bayes_excess"]
+            for options in ({}, {"steep": True})
+        )
+        assert abs(plain - steep) <= plain.error + steep.error
+        assert relative(steep) < 1e-13
 
 
 class TestMoreTokens:
@@ -149,11 +169,11 @@ def matched_key(task) -> float:
     return math.sqrt(task.nu) if isinstance(task, slr.Spiked) else task.nu
 
 
-def check_softmax(task):
+def check_softmax(task, relative=1e-13, absolute=1e-300):
     key, bayes = matched_key(task), slr.bayes_risk(task)
     value = slr.risk(task, slr.Softmax(), m_k=key, q_k=key * key, m_v=1, q_v=1)
     assert abs(value - bayes) <= value.error + bayes.error
-    assert value.error <= 1e-13 * value + 1e-300
+    assert value.error <= relative * value + absolute
     a, b = slr.attention_moments(task, slr.Softmax(), m_k=key, q_k=key * key)
     assert abs(a - b) <= a.error + b.error
     assert abs(a - (1 - bayes)) <= a.error + bayes.error + 2**-53
@@ -205,6 +225,42 @@ def test_the_search_finds_the_matched_key(task):
 )
 def test_the_search_finds_the_matched_key_everywhere(task):
     check_optimum(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [slr.Spiked(500, 3), slr.Spiked(1e4, 2, noise=0.5), slr.Max(30, UNIFORM), slr.Max(1e4, 3)],
+    ids=repr,
+)
+def test_strong_signals_have_the_matched_key(task):
+    check_optimum(task)
+
+
+LONG_KEYS = [slr.Spiked(nu, n) for nu in (70, 1000, 2800, 3000, 1e4) for n in (2, 10**6)]
+
+
+@pytest.mark.parametrize("task", LONG_KEYS, ids=repr)
+def test_softmax_at_a_long_matched_key_is_bayes(task):
+    check_softmax(task, 1e-12, 1e-289)
+
+
+def test_a_long_key_that_is_not_matched():
+    """Two tokens: 1 - sigma_eps = 1/(1 + e^T), T ~ N(sqrt(nu) m_k, 2 q_k), summed in 30 digits."""
+    nu, m_k, q_k = 900.0, 9.0, 150.0
+    A, B = slr.attention_moments(slr.Spiked(nu, 2), slr.Softmax(), m_k, q_k)
+    with mp.workdps(30):
+        mean, spread = mp.sqrt(nu) * m_k, mp.sqrt(2 * mp.mpf(q_k))
+        nodes = [mp.mpf(k) / 16 for k in range(-4000, 4001)]
+        density = [mp.npdf((t + mean) / spread) / spread / 16 for t in nodes]
+        miss = [1 / (1 + mp.exp(-t)) for t in nodes]
+        first = mp.fsum(d * p for d, p in zip(density, miss, strict=True))
+        both = mp.fsum(d * p * (1 - p) for d, p in zip(density, miss, strict=True))
+        assert within(A, 1 - first)
+        assert within(B, 1 - 2 * both)
+    wrong = slr.risk(slr.Spiked(nu, 2), slr.Softmax(), m_k, q_k, 1.0, 1.0, excess=True)
+    assert within(wrong, 2 * first - 2 * both)  # 1 - 2A + B, without cancellation
+    assert wrong < 1e-30
+    assert relative(wrong) < 1e-10
 
 
 def test_the_search_adds_the_noise():

@@ -13,7 +13,7 @@ from theorykit.errors import ConvergenceError
 from theorykit.numerics.evaluation import Evaluation, Intervals, QuadraturePlan, make_grids, parameter_text
 from theorykit.numerics.grids import Interval
 
-__all__ = ["locate", "widened"]
+__all__ = ["Vanishing", "locate", "widened"]
 
 PANEL, STEP = 1.0, 0.25  # first panel width of a Gaussian variable, first step of s = log t
 MOST_STEP = 2.0
@@ -23,6 +23,14 @@ SPAN = 700.0  # of log t
 _EXPONENTIAL = (360.0, 8.0)  # the same below and above 0, under a factor exp(-t)
 _ON_LATTICES = ("half_line", "exponential")
 NEGLIGIBLE, DECAYED = 1e-18, 1e-7
+
+
+class Vanishing(ConvergenceError):
+    """The integrand is zero, or underflows, on all the coarse grids."""
+
+
+class _Zero(FloatingPointError):
+    """The integrand is zero at all nodes."""
 
 
 class _NotDecayed(FloatingPointError):
@@ -36,7 +44,7 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
     its part of the tables (weighted by the importance of the outer variables) is above 1e-18. Where the integrand
     overflows, the range shrinks; if the integrand has not decayed at its ends, the integral is out of reach.
     """
-    last_error = "nothing evaluated"
+    last_error, kind = "nothing evaluated", Vanishing
     half_lines = sum(v["measure"] == "half_line" for v in plan.layout["variables"])
     # of log t; several half-lines multiply the cost
     spans = {0: (0.0,), 1: (SPAN, 360.0, 120.0)}.get(half_lines, (360.0, 120.0))
@@ -51,12 +59,14 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
                 for v in plan.layout["variables"]
             }
             return _trim_twice(plan, parameters, coarse)
-        except _NotDecayed as error:
+        except _Zero as error:
             last_error = str(error)
+        except _NotDecayed as error:
+            last_error, kind = str(error), ConvergenceError
             break
         except FloatingPointError as error:
-            last_error = str(error)
-    raise ConvergenceError(
+            last_error, kind = str(error), ConvergenceError
+    raise kind(
         f"{plan.layout['name']}: {last_error} at {parameter_text(plan, parameters)}; choose less extreme parameters",
         last=parameters,
         residual=float("inf"),
@@ -145,7 +155,7 @@ def _root_importance(evaluation: Evaluation) -> dict[str, np.ndarray]:
     for variable, weighted in evaluation.roots():
         importance[variable] = np.maximum(importance.get(variable, 0.0), _profile(weighted))
     if importance and not any(np.any(p > 0) for p in importance.values()):
-        raise FloatingPointError("the integrand vanishes on the whole range")
+        raise _Zero("the integrand vanishes on the whole range")
     return importance
 
 

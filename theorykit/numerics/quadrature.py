@@ -24,7 +24,7 @@ from theorykit.numerics.evaluation import (
     parameter_text,
 )
 from theorykit.numerics.grids import Interval
-from theorykit.numerics.location import locate, widened
+from theorykit.numerics.location import Vanishing, locate, widened
 
 __all__ = [
     "Known",
@@ -43,7 +43,9 @@ __all__ = [
 class Options:
     """rtol: relative accuracy asked of each observable. A result is returned if its error estimate is below
     ``accept`` (relative) and raises ConvergenceError otherwise. ``max_points`` bounds the integrand values of one
-    evaluation, ``max_nodes`` the nodes of a variable, ``max_table`` the numbers in a table."""
+    evaluation, ``max_nodes`` the nodes of a variable, ``max_table`` the numbers in a table. ``negligible``: what an
+    integral is at most, if its integrand is smooth on the scale of the coarse grids and underflows on all of them; it
+    is then 0 with this error (None: ConvergenceError)."""
 
     rtol: float = 2e-14
     accept: float = 1e-6
@@ -52,6 +54,7 @@ class Options:
     max_points: float = 4e8
     max_nodes: float = 1e6
     max_table: float = 4e7
+    negligible: float | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,12 @@ def integrate(
         the integrand is nowhere finite and nonzero, or the error estimate stays above ``options.accept``.
     """
     options = Options() if options is None else options
-    current = dict(locate(plan, parameters) if intervals is None else intervals)
+    try:
+        current = dict(locate(plan, parameters) if intervals is None else intervals)
+    except Vanishing:
+        if options.negligible is None:
+            raise
+        return _zero(plan, parameters, options.negligible)
     names = [v["name"] for v in plan.layout["variables"] if v["outer"] is None]
     total = 0
     grown: set[str] = set()
@@ -203,6 +211,14 @@ def integrate(
     if slow:  # not the geometric convergence that the comparison of two lattices relies on
         errors = errors + sum(_moves(base, values, base.roughness(on_lattices=True)).values())
     return _checked(plan, parameters, values, errors, current, total, options)
+
+
+def _zero(plan: QuadraturePlan, parameters: np.ndarray, bound: float) -> Result:
+    """Observables where all integrals are zero up to a bound."""
+    count = sum(s["outputs"] for s in plan.layout["stages"] if s["reduced"] is None)
+    values = plan.observables(parameters, np.zeros(count))
+    errors = sum(np.abs(plan.observables(parameters, row) - values) for row in bound * np.eye(count))
+    return Result(values, errors, {}, 0)
 
 
 def _step(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from theorykit.results import Estimate
 from theorykit.single_location.activations import Activation, Erf
-from theorykit.single_location.programs import moments_program, propagate, risk_program
-from theorykit.single_location.tasks import Task
+from theorykit.single_location.programs import STEEP, moments_program, propagate, risk_program
+from theorykit.single_location.tasks import Spiked, Task
 
 if TYPE_CHECKING:
     from theorykit.codegen.program import Program
@@ -24,6 +24,9 @@ __all__ = ["KeyMoments", "mix"]
 
 # squared weights below this are no weights: v = 0, of excess risk 1, is as good, and A/B would overflow
 _NO_WEIGHT = 1e-200
+_UNDERFLOW = (
+    1e-290  # bound of an integral whose integrand, smooth over the nodes of a coarse grid, underflows
+)
 _CANCELS = 0.05  # share of a residual in the sizes of its terms from which their rounding matters
 _NO_VALUE = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
 _NORMALIZED = ("miss", "miss_square", "leak")
@@ -107,7 +110,20 @@ class KeyMoments:
         if self._is_silent(q_k):
             return {n: Estimate(float(n == "residual"), 0.0) for n in ("A", "power", "leak", "residual")}
         point = self._point(length, m_k, q_k, m_v)
+        if intervals is None and self._is_steep(q_k):
+            return self._at_steep(point)
         return self._program(m_v is not None).values(point, self.options, intervals)
+
+    def _is_steep(self, q_k: float) -> bool:
+        exponential = self.activation.formula.text == "exp(x)" and self.is_normalized
+        return exponential and isinstance(self.task, Spiked) and q_k > STEEP**2
+
+    def _at_steep(self, point: Mapping[str, float]) -> dict[str, Estimate]:
+        """Moments of softmax weights for a long key; wrong tokens that weigh less than the smallest numbers weigh 0."""
+        from theorykit.numerics.quadrature import Options
+
+        compiled = moments_program(self.task, self.activation, self.aligned, steep=True)
+        return compiled.values(point, replace(self.options or Options(), negligible=_UNDERFLOW))
 
     def risk_at(self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float) -> dict[str, Estimate]:
         """ "excess" and "risk" at the overlaps."""

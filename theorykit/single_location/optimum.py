@@ -34,6 +34,8 @@ _SEARCH_TOLERANCE = 3e-4  # in log m_k; the polynomial does the rest
 _POLISH = 3e-3  # relative step of the final polynomial
 _POLISH_ROUNDS = 8
 _STEEP = 1e-4  # largest curvature of the risk over one step of the polynomial, relative to its scale
+# keys of softmax attention beyond which the search takes long, or cannot tell one risk from another
+_LONGEST = {"spiked": 20.0, "max": 8.0, "max_infinite": math.inf}
 NOISE = 4e-15  # rounding of a risk, relative
 _OSCILLATION = 2000.0  # of the errors of the grids, in radians over the size of the key
 _NEAR = 0.02  # relative move of the key up to which grids and the errors on them are those of the same place
@@ -47,7 +49,18 @@ def find_optimum(task: Task, activation: Activation) -> Optimum:
         from theorykit.single_location.free_shift import find_shifted_optimum
 
         return find_shifted_optimum(task)
-    return Search(task, activation).run()
+    search = Search(task, activation)
+    if isinstance(activation, Softmax) and search.scale > _LONGEST[task_name(task)]:
+        return _matched_optimum(search)
+    return search.run()
+
+
+def _matched_optimum(search: Search) -> Optimum:
+    """Softmax attention with the key of the posterior and v = v*: it is the Bayes estimator, and none is better."""
+    from theorykit.single_location.population import bayes_risk
+
+    key, one = Estimate(search.scale, 2.0**-52 * search.scale), Estimate(1.0, 0.0)
+    return Optimum(bayes_risk(search.task, excess=True), key, squared(key), one, one, evaluations=1)
 
 
 def _linear_optimum(task: Task) -> Optimum:

@@ -140,7 +140,8 @@ def optimal_risk(task: Task, activation: Activation, excess: bool = False) -> Op
     """Smallest population risk over all overlaps (and over the shift of ``Erf(shift=None)``).
 
     The best v for a key is closed (v = (A/B) v*); the key overlaps are searched over m_k and q_k >= m_k**2. That
-    q_k = m_k**2 is optimal is observed in every case, not proved.
+    q_k = m_k**2 is optimal is observed in every case, not proved. Softmax attention at very strong signals (nu above
+    400 spiked, 8 max) is not searched for: at k = c k*, v = v*, c = sqrt(nu) or nu, it is the Bayes estimator.
 
     Returns
     -------

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from theorykit.codegen.program import Program
 
 __all__ = [
+    "STEEP",
     "bayes_risks",
     "is_aligned",
     "moments_program",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-_STEEP = 8.0  # exponential weights exp(c x) with a larger c are integrated over themselves, not over x
+STEEP = 8.0  # exponential weights exp(c x) with a larger c are integrated over themselves, not over x
 _SUBNORMAL = 5e-324
 
 
@@ -59,15 +60,16 @@ def is_aligned(m_k: float, q_k: float) -> bool:
     return q_k - m_k * m_k <= 8 * 2.0**-52 * q_k
 
 
-def moments_program(task: Task, activation: Activation, aligned: bool, with_value: bool = True) -> Program:
-    """Moments of the weights; ``with_value`` includes the residual, which depends on m_v."""
+def moments_program(
+    task: Task, activation: Activation, aligned: bool, with_value: bool = True, steep: bool = False
+) -> Program:
+    """Moments of the weights: ``with_value`` with the residual, which depends on m_v, ``steep`` for long keys."""
     kind = task_name(task)
     aligned = aligned and kind != "spiked"
     if activation.kind == "normalized":
         observables = ("miss", "miss_square", "leak")
-        return program(
-            "normalized_moments", observables, task=kind, kernel=activation.formula.text, aligned=aligned
-        )
+        options = {"task": kind, "kernel": activation.formula.text, "aligned": aligned}
+        return program("normalized_moments", observables, **options, **({"steep": True} if steep else {}))
     observables = ("A", "power", "leak", *(("residual",) if with_value else ()))
     if isinstance(activation, Erf | Linear) and kind == "spiked":  # closed
         return program("erf" if isinstance(activation, Erf) else "linear", observables, task=kind)
@@ -95,7 +97,7 @@ def bayes_risks(task: Task, length: int) -> dict[str, Estimate]:
         noise = task.noise**2
         return {"bayes_excess": Estimate(0.0, 0.0), "bayes_risk": Estimate(noise, 2.0**-52 * noise)}
     steepness = math.sqrt(task.nu) if kind == "spiked" else task.nu
-    options = {"steep": True} if steepness > _STEEP else {}
+    options = {"steep": True} if steepness > STEEP else {}
     compiled = program("bayes_risk", ("bayes_excess", "bayes_risk"), task=kind, **options)
     found = compiled.values({"nu": task.nu, "L": length, "noise": task.noise})
     # a number that underflows is known to the last subnormal digit, times what multiplies it

@@ -48,6 +48,7 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
 
     for task in ("spiked", "max"):
         add("bayes_risk", task, task=task)
+        add("bayes_risk", task, "strong signal", task=task, steep=True)
     for kind in ("normalized", "elementwise"):
         add("risk", kind, activation=kind)
     for task in _LAWS:

@@ -3,8 +3,9 @@ r"""Bayes risk of single-location regression, spiked and max, at any length.
 Setting: k*, v* known, tokens X in the limit of large D (exact at any D at given overlaps). The posterior mean of
 the label is :math:`\sum_lp_lz_l` with p = softmax(sqrt(nu) chi) (spiked) or softmax(nu chi) (max), z_l = X_l.v*/sqrt D.
 Result: the excess Bayes risk as a half-line integral of one-token averages, also in a form that stays
-accurate (and cheap) however large nu is, with the factor exp(-nu/4) of the spiked task in front. Source: arXiv 2509.21936, section on
-the population risk; the Laplace form at any length goes beyond it and is checked by brute force at L = 2, 3.
+accurate (and cheap) however large nu is, with the factor exp(-nu/4) of the spiked task in front. Source:
+arXiv 2509.21936, section on the population risk; the Laplace forms at any length go beyond it, the first one is
+checked by brute force at L = 2, 3.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def _steep(task: str, form: sp.Expr, premise: str) -> tuple[tuple[Step, ...], sp
     ]  # fmt: skip
     if task == "spiked":
         steps.append(Step("leading exponential", scaled, _leading(), ("scaled Laplace variable",),
-                          "r moved by the factor exp(-sqrt(nu)/2), to where the integrand is largest", check))  # fmt: skip
+                          "r moved by exp(-sqrt(nu)/2), to where the integrand is largest", check))  # fmt: skip
     return tuple(steps), steps[-1].rhs
 
 

@@ -50,6 +50,7 @@ from theorykit.derivations.single_location.symbols import (
     pairs,
     quantities,
 )
+from theorykit.derivations.steep import over_weights, rescaled
 
 __all__ = ["derive_elementwise_moments", "derive_normalized_moments"]
 
@@ -59,6 +60,8 @@ LIKELIHOOD = sp.Function("a", positive=True)
 TASKS = ("spiked", "max", "max_infinite")
 
 Concrete = Callable[..., sp.Expr]
+
+_LONG_KEY = {"nu": 0.9, "L": 2, "m_k": 0.8, "q_k": 1.6}
 
 
 @dataclass(frozen=True)
@@ -198,10 +201,15 @@ _REASON = {
 
 
 def derive_normalized_moments(
-    task: str = "spiked", kernel: str = "exp(x)", aligned: bool = False
+    task: str = "spiked", kernel: str = "exp(x)", aligned: bool = False, steep: bool = False
 ) -> Derivation:
-    """Moments of b(chi_l)/sum_m b(chi_m): "miss", "miss_square", "leak" in nu, L, m_k (and q_k)."""
+    """Moments of b(chi_l)/sum_m b(chi_m): "miss", "miss_square", "leak" in nu, L, m_k (and q_k).
+
+    ``steep``: a form for long keys, for the spiked task and the kernel exp(x); it needs q_k > 0.
+    """
     model = _Model(task, aligned and task != "spiked")
+    if steep and (task, kernel) != ("spiked", "exp(x)"):
+        raise ValueError(f"steep needs the spiked task and the kernel exp(x), got {task!r} and {kernel!r}")
 
     def b(i: sp.Basic) -> sp.Expr:
         return KERNEL(model.score(i))
@@ -242,15 +250,34 @@ def derive_normalized_moments(
             concrete,
             insert,
         )
+        if steep:
+            chain, final = _over_weights(chain, symbol)
         definitions, steps, equations[symbol] = (*definitions, *more), (*steps, *chain), final
     record = _record(
         f"single_location.normalized_moments.{task}",
         equations,
         _breakpoints(model, kernel, sp.Integer(0)),
         kernel,
+        steep,
     )
     title = f"Moments of normalized weights with kernel {kernel}, {task.replace('_', ' ')} task"
     return Derivation(record.name, title, PAPER, definitions, steps, record)
+
+
+def _over_weights(chain: tuple[Step, ...], symbol: sp.Symbol) -> tuple[tuple[Step, ...], sp.Expr]:
+    """The weight of a token as the variable, and a Laplace variable whose range does not grow with the key."""
+    last, label = chain[-1], symbol.name.replace("_", " ")
+    weights = over_weights(last.rhs, T)
+    scaled = rescaled(weights, sp.sqrt(Q_K))
+    check = verified(_LONG_KEY, {**_LONG_KEY, "L": 3})
+    names = [f"{name} ({label})" for name in ("weights as variables", "scaled Laplace variable")]
+    more = (
+        Step(names[0], last.rhs, weights, (last.name,),
+             "the weight u = t b(chi) of a token instead of its field; E e^-u by parts", check),
+        Step(names[1], weights, scaled, (names[0],),
+             "t = r^sqrt(q_k): r spans what the fields span, however long the key is", check),
+    )  # fmt: skip
+    return (*chain, *more), scaled
 
 
 def _leak(model: _Model, weight: Callable[[sp.Basic], sp.Expr]) -> sp.Expr:
@@ -300,6 +327,7 @@ def _record(
     equations: dict[sp.Symbol, sp.Expr],
     breakpoints: dict[sp.Symbol, tuple[sp.Expr, ...]],
     formula: str,
+    steep: bool = False,
 ) -> Equations:
     used = set().union(*[e.free_symbols for e in equations.values()])
     parameters = [s for s in (NU, LENGTH, M_K, Q_K, M_V, SHIFT) if s in used]
@@ -308,7 +336,7 @@ def _record(
         quantities(*parameters, extra=tuple(MOMENTS[s] for s in equations)),
         equations,
         {s.name: e for s, e in equations.items()},
-        limits=_limits(name, equations, formula),
+        limits=() if steep else _limits(name, equations, formula),
         breakpoints=breakpoints,
     )
 
