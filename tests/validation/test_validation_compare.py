@@ -166,3 +166,32 @@ def test_rich_table_shows_every_row():
     console.print(report)
     text = console.export_text()
     assert "nu=2" in text and "+1.00" in text and "B [red]" in text and text.count("FAILED") == 2
+
+
+def doubtful(z, **parameters):
+    return Comparison.of("risk", parameters, 1.0 + 0.1 * z, simulated(1.0, 0.1), doubt="symmetry is unstable")
+
+
+def test_doubtful_rows_are_shown_and_not_judged():
+    report = ValidationReport((*normal_rows(20), doubtful(30.0, point=99)))
+    alone = ValidationReport(normal_rows(20))
+    assert report.ok and report.rows[-1].ok
+    assert (report.rms_z, report.p_value, report.worst) == (alone.rms_z, alone.p_value, alone.worst)
+    assert report.degrees_of_freedom == 20
+    assert report.table()[-1][-1] == "off by +3e+02 %, not judged: symmetry is unstable"
+    assert report.verdict.startswith("ok: 20 of 20 rows") and report.verdict.endswith("1 row is not judged")
+    assert [line["doubt"] for line in report.to_dict()["rows"]][-2:] == ["", "symmetry is unstable"]
+
+
+def test_a_doubt_saves_no_other_row():
+    assert not ValidationReport((row(4.5, point=1), doubtful(0.0, point=2))).ok
+
+
+def test_where_every_row_is_doubtful_the_verdict_says_so():
+    assert ValidationReport((doubtful(1.0),)).verdict == "no verdict; 1 row is not judged"
+
+
+def test_relative_difference():
+    assert Comparison.of("risk", {}, 1.1, simulated(1.0, 0.1)).relative == pytest.approx(0.1)
+    assert Comparison.of("risk", {}, 0.0, simulated(0.0, 0.1)).relative == 0
+    assert Comparison.of("risk", {}, -1.0, simulated(0.0, 0.1)).relative == -math.inf

@@ -197,9 +197,9 @@ class ValidationReport:
         """One sentence: how many rows pass, the largest |z|, the size of all z together."""
         judged, count = self.judged, self.degrees_of_freedom
         doubtful = len(self.rows) - len(judged)
-        rest = f"; {doubtful} rows are not judged" if doubtful else ""
+        rest = f"; {doubtful} row{'s are' if doubtful > 1 else ' is'} not judged" if doubtful else ""
         if not judged:
-            return f"no row is judged{rest}"
+            return f"no verdict{rest}"
         size = "too large" if self.rms_z > 1.0 else "too small: errors overstated"
         return (
             f"{'ok' if self.ok else 'FAILED'}: {len(judged) - len(self.failures)} of {len(judged)} rows within "
