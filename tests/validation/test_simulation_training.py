@@ -107,6 +107,17 @@ def test_a_minimum_that_is_not_reached_is_an_error():
     assert caught.value.last.shape == (2, 20)
 
 
+@pytest.mark.slow
+def test_kinks_of_an_activation_do_not_stop_the_search():
+    """relu(c x) = c relu(x): at any minimum, also on kinks, the penalties of both vectors are equal.
+
+    The search ends when a restart gains less than 1e-7 of the loss, which leaves some 1e-3 of the vectors: 1e-2.
+    """
+    found = train(SPIKED, {"kind": "elementwise", "formula": "relu(x)"}, 40, 4.0, 0.25, 0.5, trials=3, seed=1)
+    assert found["samples"][:, 1] * 0.25 == pytest.approx(found["samples"][:, 3] * 0.5, rel=1e-2)
+    assert found["test_risk"] < 1.09  # that of no fit
+
+
 def test_random_and_informed_starts_find_one_minimum_where_penalties_are_large():
     both = [
         train(SPIKED, {"kind": "softmax"}, 60, 4.0, 0.5, 0.5, 4, 2, s)["samples"]

@@ -50,7 +50,7 @@ def train(
     alpha, ridge_k, ridge_v : float
         As for :func:`erm`.
     trials : int
-        Independent data sets, at least 2.
+        Independent data sets, at least 2; some 20 for standard errors that are themselves known to a sixth.
     seed : int, SeedSequence, Generator or None
         Each trial has its own stream; more trials keep the earlier ones.
     start : "informed", "random" or "best"
@@ -66,6 +66,8 @@ def train(
     ------
     ValueError, TypeError
         An argument outside its range.
+    ConvergenceError
+        A minimization does not reach a minimum; ``last`` holds both vectors, shape (2, D).
     """
     _require_task(task)
     _require_activation(activation)

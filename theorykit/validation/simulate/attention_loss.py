@@ -149,8 +149,10 @@ class Objective:
         kind = str(activation["kind"])
         self.shift = float(activation.get("shift") or 0.0)
         self.normalized = kind in ("softmax", "softplus", "normalized_kernel")
+        text = str(_FORMULAS.get(kind, activation.get("formula")))
         # exp can be shifted by any common amount, which keeps it from overflowing
-        self.kernel = _kernel(str(_FORMULAS.get(kind, activation.get("formula"))), kind == "softmax")
+        self.kernel = _kernel(text, kind == "softmax")
+        self.kinked = bool(parse(text).kinks())
         self.dimension = data.parts[0][0].shape[2]
 
     def losses(self, both: np.ndarray) -> tuple[float, np.ndarray]:

@@ -26,6 +26,7 @@ STARTS = ("informed", "random", "best")
 _GRADIENT = (
     1e-5  # of the loss of all samples, in every component: the vectors are right to this over the penalty
 )
+_RESTARTS, _GAIN = 100, 1e-7  # with kinks: until the loss falls by less than this, relatively
 _FRESH = 40_000  # samples on which the risk is measured
 
 
@@ -108,14 +109,29 @@ def _trial(
 
 
 def _minimum(objective: Objective, both: np.ndarray) -> Any:
-    """Local minimum near a start; the gradient that is left must be small beside the penalties."""
+    """Local minimum near a start.
+
+    The gradient that is left must be small beside the penalties. Where the activation has kinks the minimum may lie
+    on some: there the search begins anew where it stood, with no memory of slopes, until nothing is gained.
+    """
     from scipy.optimize import minimize
 
     tolerance = _GRADIENT / objective.dimension
     options = {"maxiter": 3000, "maxfun": 6000, "ftol": 1e-14, "gtol": tolerance, "maxcor": 20}
-    found = minimize(objective, both.ravel(), jac=True, method="L-BFGS-B", options=options)
+
+    def descend(flat: np.ndarray) -> Any:
+        return minimize(objective, flat, jac=True, method="L-BFGS-B", options=options)
+
+    found = descend(both.ravel())
+    gained = math.inf
+    for _ in range(_RESTARTS if objective.kinked else 0):
+        if np.abs(found.jac).max() <= tolerance or gained <= _GAIN:
+            break
+        again = descend(found.x)
+        gained, found = float(found.fun - again.fun) / abs(float(found.fun)), again
     left = float(np.abs(found.jac).max())
-    if not left <= 100 * tolerance:  # also where it is not a number
+    reached = left <= 100 * tolerance or (objective.kinked and gained <= _GAIN)
+    if not reached:  # also where something is not a number
         raise ConvergenceError.not_reached(
             "minimum of the training loss", residual=left, tolerance=tolerance, steps=int(found.nit),
             start="given", last=found.x.reshape(both.shape), advice="try larger penalties, or a smoother activation",
