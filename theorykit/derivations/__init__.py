@@ -92,8 +92,12 @@ CATALOGUE |= {
         ("normalization", "normalization", "derive_normalization"),
         ("linearization", "linearization", "derive_linearization"),
         ("attention", "attention", "derive_attention"),
-        ("spectrum", "attention", "derive_spectrum"),
+        ("spectrum", "spectrum", "derive_spectrum"),
         ("linear_regression", "linear_regression", "derive_linear_regression"),
+        ("reductions", "reductions", "derive_reductions"),
+        ("structure", "structure", "derive_structure"),
+        ("centering", "centering", "derive_centering"),
+        ("linear_attention", "linear_attention", "derive_linear_attention"),
     )
 }
 

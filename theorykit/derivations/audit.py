@@ -22,6 +22,7 @@ from sympy.core.function import AppliedUndef
 
 from theorykit.derivations.evaluate import evaluate
 from theorykit.derivations.ledger import Check, Claim, Derivation, Step
+from theorykit.derivations.matrices import Determinant, Entry
 from theorykit.derivations.nodes import DistinctSum, Expectation, Node, TokenExpectation
 from theorykit.derivations.reduction import reduces_to_zero
 from theorykit.derivations.tensor import evaluate_tensor, tensor_value
@@ -205,7 +206,7 @@ def _compare_at_seeded_points(step: Step) -> _Sanity:
     obstacle = _obstacle(both)
     if obstacle:
         return _Sanity(False, f"not compared numerically: {obstacle}")
-    value = evaluate_tensor if both.has(Node) else _value_to_30_digits
+    value = evaluate_tensor if _is_averaged(both) else _value_to_30_digits
     reached: list[float] = []
     trouble = "no seeded point where both sides are finite"
     for point in _seeded_points(step.name, symbols):
@@ -219,7 +220,7 @@ def _compare_at_seeded_points(step: Step) -> _Sanity:
             text = f"the sides differ at {_describe(point)}: {_show(left)} and {_show(right)}"
             return _Sanity(True, text, 0.0)
         if gap <= 1e-8 * size + 10 * (left_error + right_error):
-            reached.append(_agreement(left, right, _DOUBLE_DIGITS if both.has(Node) else 30.0))
+            reached.append(_agreement(left, right, _DOUBLE_DIGITS if _is_averaged(both) else 30.0))
         if len(reached) == (_SANITY_POINTS if symbols else 1):
             break
     if not reached:
@@ -228,11 +229,18 @@ def _compare_at_seeded_points(step: Step) -> _Sanity:
     return _Sanity(False, f"both sides agree to {min(reached):.1f} digits at {count}", min(reached))
 
 
+def _is_averaged(both: sp.Basic) -> bool:
+    """Whether there are nodes other than those of small matrices."""
+    return any(not isinstance(n, Entry | Determinant) for n in both.atoms(Node))
+
+
 def _obstacle(both: sp.Basic) -> str:
     """Why an expression cannot be evaluated cheaply; empty where it can."""
     abstract = sorted({a.func.__name__ for a in both.atoms(AppliedUndef)})
     if abstract:
         return f"the function {', '.join(abstract)} is abstract"
+    if both.has(sp.Limit):
+        return "a limit"
     loose = sorted(str(i) for i in both.free_symbols if isinstance(i, sp.Indexed | sp.IndexedBase))
     if loose:
         return f"{', '.join(loose)} stand outside an average"

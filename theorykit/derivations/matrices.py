@@ -16,7 +16,17 @@ from sympy.printing.latex import LatexPrinter
 from theorykit.derivations.nodes import Node
 from theorykit.errors import DerivationError
 
-__all__ = ["Determinant", "Entry", "entries", "inverse", "product", "total_derivative"]
+__all__ = [
+    "Determinant",
+    "Entry",
+    "entries",
+    "inverse",
+    "leading",
+    "opaque",
+    "product",
+    "total_derivative",
+    "written_out",
+]
 
 Matrix = sp.ImmutableDenseMatrix | MatrixExpr
 
@@ -152,3 +162,59 @@ def _plus(terms: list[Matrix]) -> Matrix:
         if not total.is_zero_matrix:
             rest = [sp.ImmutableDenseMatrix(total), *rest]
     return rest[0] if len(rest) == 1 else sp.MatAdd(*rest)
+
+
+def written_out(expression: sp.Expr) -> sp.Expr:
+    """Entries of inverses and products as rational functions of what stands in the matrices: for small ones."""
+    return expression.replace(
+        lambda e: isinstance(e, Entry), lambda e: _explicit(e.args[0])[int(e.args[1]), int(e.args[2])]
+    )
+
+
+def _explicit(matrix: Matrix) -> sp.Matrix:
+    """A matrix expression with explicit entries; inverses by cofactors."""
+    if isinstance(matrix, sp.MatrixBase):
+        return sp.Matrix(matrix)
+    if isinstance(matrix, sp.Inverse):
+        inner = _explicit(matrix.arg)
+        return inner.adjugate() / inner.det(method="berkowitz")
+    parts = [_explicit(a) for a in matrix.args]
+    if isinstance(matrix, sp.Transpose):
+        return parts[0].T
+    if not isinstance(matrix, sp.MatAdd | sp.MatMul):
+        raise DerivationError(f"the matrix {type(matrix).__name__} is not written out")
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part if isinstance(matrix, sp.MatAdd) else total * part
+    return total
+
+
+def opaque(expression: sp.Expr) -> sp.Expr:
+    """The expression with a name for every outermost entry or determinant: equal ones have one name."""
+    nodes = _outermost(expression)
+    return expression.xreplace({n: sp.Symbol(f"node_{hash(n)}") for n in nodes})
+
+
+def leading(expression: sp.Expr) -> sp.Expr:
+    """Limits of rational functions of a variable or its root, taken: the ratio of the leading coefficients.
+
+    Raises
+    ------
+    DerivationError
+        A limit is infinite, or what it is taken of is no rational function.
+    """
+    return written_out(expression).replace(lambda e: isinstance(e, sp.Limit), _rational_limit)
+
+
+def _rational_limit(limit: sp.Limit) -> sp.Expr:
+    inside, variable, point = limit.args[:3]
+    near = sp.Dummy("near", positive=True)
+    moved = near**-2 if point is sp.oo else point + near**2  # a square: roots of the variable may occur
+    above, below = sp.fraction(sp.cancel(sp.together(written_out(inside).xreplace({variable: moved}))))
+    lowest = [sp.Poly(part, near) for part in (above, below)]
+    first = [min((m[0] for m in p.monoms()), default=0) for p in lowest]
+    if first[0] < first[1]:
+        raise DerivationError(f"{inside} has no finite limit at {variable} = {point}")
+    if first[0] > first[1] or lowest[0].is_zero:
+        return sp.Integer(0)
+    return lowest[0].coeff_monomial(near ** first[0]) / lowest[1].coeff_monomial(near ** first[1])

@@ -67,6 +67,29 @@ class SpikedSystem:
         solved = product(sp.Inverse(self.matrix), sp.ImmutableDenseMatrix(column))
         return Entry(solved, self.directions.index(left), 0)
 
+    def component(self, direction: Direction, values: Mapping[sp.Symbol, sp.Expr]) -> SpikedSystem:
+        """What a direction is connected with where symbols have the given values: the others do not matter for it.
+
+        Forbidden directions stay, with all that they are connected with.
+        """
+        isotropic, coupling = self.isotropic.xreplace(dict(values)), self.coupling.xreplace(dict(values))
+        size = len(self.directions)
+        kept = {self.directions.index(direction), *self.forbidden}
+        while True:
+            near = {
+                j for i in kept for j in range(size) if isotropic[i, j] != 0 or coupling[i, j] != 0
+            } | kept
+            if near == kept:
+                break
+            kept = near
+        rows = sorted(kept)
+        return SpikedSystem(
+            tuple(self.directions[i] for i in rows),
+            sp.ImmutableDenseMatrix(isotropic.extract(rows, rows)),
+            sp.ImmutableDenseMatrix(coupling.extract(rows, rows)),
+            tuple(rows.index(i) for i in self.forbidden),
+        )
+
     @property
     def determinant(self) -> sp.Expr:
         """Vanishes at the outliers."""

@@ -30,6 +30,7 @@ from theorykit.derivations.interpolation.symbols import (
     KAPPA,
     KEY,
     LABEL,
+    MEAN,
     MU,
     OVERLAPS,
     QUERY,
@@ -38,7 +39,16 @@ from theorykit.derivations.interpolation.symbols import (
     Z,
 )
 
-__all__ = ["FORBIDDEN", "NOISE_SCALE", "SPIKE_SCALE", "attention_pencil", "spiked", "system", "tokens"]
+__all__ = [
+    "FORBIDDEN",
+    "NOISE_SCALE",
+    "SPIKE_SCALE",
+    "attention_pencil",
+    "features_image",
+    "spiked",
+    "system",
+    "tokens",
+]
 
 #: Standard deviation of the Wigner part, and strength of the spike of the second Hermite coefficient.
 NOISE_SCALE = sp.sqrt(REMAINDER / C)
@@ -83,3 +93,18 @@ def spiked(centering: str = "entry", shift: sp.Expr = sp.S.Zero) -> SpikedSystem
     names = [v.name for v in attention_pencil().variables]
     forbidden = [(E_MEAN, names.index(block)) for block in FORBIDDEN[centering]]
     return spiked_system(system(shift), [(LABEL, 0)], OVERLAPS, forbidden)
+
+
+def label_form(centering: str) -> sp.Expr:
+    """Quadratic form of the labels; features without mean over rows are blind to the mean of the labels."""
+    form = spiked(centering).quadratic_form((LABEL, 0), (LABEL, 0))
+    return form - MEAN**2 / Z if centering == "row" else form
+
+
+def features_image() -> sp.Expr:
+    """Phi with numbers in the place of matrices and vectors."""
+    z, s, y, mu, key, query, e, g = sp.symbols("Z S y mu w_K w_Q e g", real=True)
+    x = z + mu * y
+    return x * (
+        A_1 / C * x**2 * (1 + key * query) - (A_1 - DIAGONAL) + NOISE_SCALE * s + 2 * SPIKE_SCALE * g * e
+    )

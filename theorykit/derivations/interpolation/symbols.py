@@ -18,13 +18,20 @@ __all__ = [
     "G_NORMS",
     "KAPPA",
     "KEY",
+    "KEY2",
+    "KEY_QUERY",
     "LABEL",
     "MEAN",
     "MU",
     "OVERLAPS",
     "PAPER",
+    "PHI",
     "QUERY",
+    "QUERY2",
     "REMAINDER",
+    "SIGNAL2",
+    "SIGNAL_KEY",
+    "SIGNAL_QUERY",
     "C",
     "Z",
     "observable_rows",
@@ -42,6 +49,8 @@ DIAGONAL = sp.Symbol("d", real=True)
 MEAN = sp.Symbol("label_mean", real=True)
 KAPPA = sp.Symbol("square_variance", nonnegative=True)
 Z = sp.Symbol("z")
+#: Degrees of freedom over n.
+PHI = sp.Symbol("phi", positive=True)
 
 #: Vectors: labels y/sqrt(n), constant 1/sqrt(n), direction of the norms of the tokens; signal and weights.
 LABEL, E_MEAN, G_NORMS = Vector("y", "n"), Vector("e", "n"), Vector("g", "n")
@@ -80,6 +89,7 @@ _ROWS = (
     Quantity(MEAN, r"\bar y", "mean of the labels", "[-1, 1]"),
     Quantity(KAPPA, r"\kappa", "variance of the squared entries of the noise", "nonnegative"),
     Quantity(Z, "z", "spectral parameter", "complex"),
+    Quantity(PHI, r"\varphi", "degrees of freedom over n, 1 - gamma tr Q/n", "(0, min(1, c))"),
     Quantity(SIGNAL2, r"|\mu|^2", "squared length of the signal", "nonnegative"),
     Quantity(KEY2, "|w_K|^2", "squared length of the key vector", "nonnegative"),
     Quantity(QUERY2, "|w_Q|^2", "squared length of the query vector", "nonnegative"),
