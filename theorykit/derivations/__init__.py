@@ -96,6 +96,7 @@ CATALOGUE |= {
         ("linear_regression", "linear_regression", "derive_linear_regression"),
         ("reductions", "reductions", "derive_reductions"),
         ("structure", "structure", "derive_structure"),
+        ("softmax", "softmax", "derive_softmax"),
         ("centering", "centering", "derive_centering"),
         ("linear_attention", "linear_attention", "derive_linear_attention"),
     )

@@ -34,7 +34,7 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
     """Every derivation with the options it is used with."""
     plain = (
         "normalization", "linearization", "linear_regression", "reductions", "linear_attention", "structure",
-        "centering",
+        "softmax", "centering",
     )  # fmt: skip
     entries: dict[str, Callable[[], Any]] = {
         name: partial(derivations.get, f"interpolation.{name}") for name in plain

@@ -11,6 +11,7 @@ linear_regression  the same for the tokens themselves, in closed form
 reductions         where few unknowns are left: in closed form in the degrees of freedom
 linear_attention   without a nonlinear part: averages over the Marchenko-Pastur law
 structure          signal and noise of the labels; least error; no reversal without ridge
-centering          softmax, and what the mean of the attention matrix forbids
+softmax            the formula that softmax stands for
+centering          what the mean of the attention matrix forbids
 =================  ==============================================================================================
 """

@@ -1,11 +1,10 @@
-r"""Softmax attention and the mean of the attention matrix: what each centering forbids the solution.
+r"""The mean of the attention matrix: what each centering forbids the solution.
 
-With the diagonal masked the row sums of :math:`e^{s_{ij}}` concentrate, so softmax times :math:`n/\sqrt p` is the
-entrywise attention of f = exp(x - 1/2) - 1 plus a mean component :math:`ee^\top` of strength :math:`\sqrt{n/c}`. What
-the mean component, or its removal from rows or columns, does to the quadratic form of the labels is exact linear
-algebra: multipliers that forbid the solution (u, v, w) of the pencil a component along e in some of its blocks. The
-steps verify it with two tokens and explicit matrices; the last one puts the isotropic limits of the engine in their
-place:
+Softmax times :math:`n/\sqrt p` has a mean component :math:`ee^\top` of strength :math:`\sqrt{n/c}`, and so has any f
+that is not centred. What it, or its removal from rows or columns, does to the quadratic form of the labels is exact
+linear algebra: multipliers that forbid the solution (u, v, w) of the pencil a component along e in some of its blocks.
+The steps verify it with two tokens and explicit matrices; the last one puts the isotropic limits of the engine in
+their place:
 
 =========  ==================================  ===============  ======================
 centering  matrix                              forbidden        extra term of the form
@@ -35,14 +34,12 @@ from theorykit.derivations.interpolation.symbols import (
     Z,
     quantities,
 )
-from theorykit.derivations.ledger import Derivation, Limit, Quantity, assumed, simulated, verified
+from theorykit.derivations.ledger import Derivation, Quantity, simulated, verified
 from theorykit.derivations.matrices import Entry, product
-from theorykit.derivations.nodes import Expectation
 
 __all__ = ["derive_centering"]
 
-_X = sp.Symbol("x", real=True)
-_SUM, _EPSILON = sp.symbols("row_sum epsilon", positive=True)
+_EPSILON = sp.Symbol("epsilon", positive=True)
 _KERNEL = sp.ImmutableDenseMatrix(2, 2, sp.symbols("k_11 k_12 k_21 k_22", real=True))
 _TOKENS = sp.ImmutableDenseMatrix(2, 2, sp.symbols("x_11 x_12 x_21 x_22", real=True))
 _LABELS = sp.ImmutableDenseMatrix(2, 1, sp.symbols("y_1 y_2", real=True))
@@ -53,9 +50,6 @@ _NUMBERS = {
 }  # fmt: skip
 _OTHERS = _NUMBERS | {"k_12": 1.3, "x_22": -0.5, "y_2": -0.7, "gamma": 1.2, "epsilon": 0.7}
 _SIMULATED = "interpolation error against the finite model at labels with a mean, at the validation points"
-_CONCENTRATION = (
-    "law of large numbers for the row sums; simulated with softmax itself at the validation points"
-)
 
 
 def _exact(*points: dict[str, object]):
@@ -94,20 +88,15 @@ def _bordered(blocks: tuple[str, ...], corner: sp.Expr = sp.S.Zero) -> sp.Expr:
 
 
 def derive_centering() -> Derivation:
-    """Softmax as entrywise attention, and the quadratic form of the labels for each centering of the matrix."""
+    """Quadratic form of the labels for each centering of the attention matrix."""
     chain, rows = Chain(), []
-    _softmax(chain, rows)
     _forms(chain, rows)
     _coincidences(chain, rows)
     used: set[sp.Symbol] = set()
     for step in chain.steps:
         used |= step.lhs.free_symbols | step.rhs.free_symbols
     blocks = tuple(row for row in system().symbols() if row.symbol in used)
-    plain = (
-        Quantity(_X, "x", "score of a pair of tokens, Gaussian in the limit"),
-        Quantity(_SUM, r"\bar r", "row sum of exp(score) over n", "positive"),
-        Quantity(_EPSILON, r"\epsilon", "inverse strength of the mean component", "positive"),
-    )
+    plain = (Quantity(_EPSILON, r"\epsilon", "inverse strength of the mean component", "positive"),)
     images = tuple(
         Quantity(s, sp.latex(s), f"entry of the {what}, two tokens")
         for what, matrix in (("attention matrix", _KERNEL), ("tokens", _TOKENS), ("labels", _LABELS))
@@ -118,38 +107,11 @@ def derive_centering() -> Derivation:
         quantities(used, *blocks, *plain, *images, *rows),
         {},
         {str(s): e for s, e in chain.results.items()},
-        limits=(Limit("softmax_moment", {}, sp.E - 1, "variance of a lognormal variable of mean 1"),),
     )
-    title = "Softmax, and the mean of the attention matrix"
+    title = "Mean of the attention matrix"
     return Derivation(
         "interpolation.centering", title, PAPER, tuple(chain.definitions), tuple(chain.steps), record
     )
-
-
-def _softmax(chain: Chain, rows: list[Quantity]) -> None:
-    """The formula that softmax stands for, and its Hermite coefficients."""
-    entry = sp.Symbol("softmax_entry", real=True)
-    chain.define(entry, sp.exp(_X) / _SUM, "n times an entry of softmax, the diagonal masked")
-    average = Expectation(sp.exp(_X), _X)
-    chain.add(entry, "row sums", sp.exp(_X) / average, "n masked scores are nearly independent Gaussians",
-              assumed(_CONCENTRATION))  # fmt: skip
-    weight = sp.exp(_X - sp.Rational(1, 2))
-    chain.add(
-        entry, "softmax map", weight, "the mean of a lognormal variable", _exact({"x": 0.3}, {"x": -1.2})
-    )
-    rows.append(Quantity(entry, "nA_{ij}", "n times an entry of softmax"))
-    second = (_X**2 - 1) / sp.sqrt(2)
-    coefficients = (
-        ("softmax_mean", "a_0", weight, sp.Integer(1), "mean: the component that the centerings treat"),
-        ("softmax_linear", "a_1", weight * _X, sp.Integer(1), "first Hermite coefficient"),
-        ("softmax_second", "a_2", weight * second, 1 / sp.sqrt(2), "second Hermite coefficient"),
-        ("softmax_moment", r"\nu", (weight - 1) ** 2, sp.E - 1, "second moment of the centred map"),
-    )
-    for name, latex, integrand, value, meaning in coefficients:
-        symbol = sp.Symbol(name, real=True)
-        chain.define(symbol, Expectation(integrand, _X), f"{meaning} of the softmax map")
-        chain.add(symbol, "lognormal", value, "moments of a shifted Gaussian", _exact({}), (entry,))
-        rows.append(Quantity(symbol, rf"{latex}^{{\mathrm{{softmax}}}}", f"{meaning} of the softmax map"))
 
 
 def _forms(chain: Chain, rows: list[Quantity]) -> None:

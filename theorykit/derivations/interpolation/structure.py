@@ -127,7 +127,7 @@ def derive_structure() -> Derivation:
         limits=(
             Limit(
                 "least_error",
-                {"r_uu": "1/3", "signal2": 1},
+                {"r_uu": "1/3", "signal2": 1, "c": "1/2", "signal_limit": 0},
                 sp.Rational(1, 6),
                 "half of the bulk at |mu| = 1",
             ),
