@@ -11,7 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from theorykit.findings import Evaluator, Finding, pairs
+from theorykit.interpolation.error import interpolation_error, solve
 from theorykit.interpolation.model import SOFTMAX_MAP, Attention, Overlaps
+from theorykit.interpolation.programs import program
 
 if TYPE_CHECKING:
     from theorykit.derivations.ledger import Claim
@@ -34,8 +36,6 @@ def claims() -> tuple[tuple[Claim, Callable[[], ClaimVerdict]], ...]:
 
 
 def _error(formula: object, ratio: float, ridge: float, **rest: object) -> float:
-    from theorykit.interpolation.error import interpolation_error
-
     return float(interpolation_error(Attention(formula, ratio, ridge, **rest)))  # type: ignore[arg-type]
 
 
@@ -53,6 +53,12 @@ def _fair_ratio(formula: object, ratio: float, freedom: float, **rest: object) -
     from theorykit.interpolation.comparison import compare
 
     return compare(Attention(formula, ratio, 1.0, **rest), freedom).ratio  # type: ignore[arg-type]
+
+
+def _derived(record: str, observable: str, **values: float) -> float:
+    """A number of a derived law; parameters that it does not depend on are set to 0.3."""
+    compiled = program(record)
+    return float(compiled.values(dict.fromkeys(compiled.parameters, 0.3) | values)[observable])
 
 
 # --------------------------------------------------------------------------- evaluators
@@ -91,7 +97,13 @@ def _gap_vanishes_when_aligned() -> Finding:
         evidence[f"c = 0.5, no ridge, beta = {b}: ratio"] = value
     for c, value in zip((1, 2), many, strict=True):
         evidence[f"c = {c}, ridge 1e-5, beta = 30: ratio"] = value
-    outcomes["p < n"] = few[0] > few[1] > few[2] > 1 and few[2] - 1 < 0.02 * (few[0] - 1) + 1e-3
+    # strong alignment leaves the error of the noise of the labels, which without ridge is that of regression
+    least = _derived(
+        "structure", "least_error", r_uu=_derived("reductions", "nonlinear_few", c=0.5), signal2=1
+    )
+    limit = least / _derived("structure", "regression_ridgeless", c=0.5, signal2=1)
+    evidence["c = 0.5, no ridge, beta to infinity: ratio"] = limit
+    outcomes["p < n"] = few[0] > few[1] > few[2] > limit and few[2] - limit < 0.02 * (few[0] - 1) + 1e-3
     outcomes["p >= n"] = max(many) < 2
     return Finding(outcomes, evidence, {"p >= n": "the gap diverges as the ridge vanishes"})
 
@@ -108,7 +120,11 @@ def _gap_reversed() -> Finding:
     )
     strong = {c: _fair_ratio("tanh(x)", c, 0.1 * min(1, c), signal=1, aligned=1) for c in (0.25, 0.5, 1, 2)}
     weak = {c: _fair_ratio("tanh(x)", c, 0.9 * min(1, c), signal=1, aligned=1) for c in (0.25, 0.5, 1, 2)}
-    evidence = {"no ridge, p < n: smallest ratio": ridgeless}
+    bound = _derived("structure", "ridgeless_ratio", signal_limit=0.0, c=0.5, signal2=1)
+    evidence = {
+        "no ridge, p < n: smallest ratio": ridgeless,
+        "no ridge, p < n: bound at no error along the signal": bound,
+    }
     evidence |= {f"c = {c}, df = 0.1 of its maximum: ratio": v for c, v in strong.items()}
     evidence |= {f"c = {c}, df = 0.9 of its maximum: ratio": v for c, v in weak.items()}
     outcomes = {
@@ -117,7 +133,7 @@ def _gap_reversed() -> Finding:
         )
         < 1,
         "regularization is weak": max(weak.values()) < 1,
-        "there is no ridge": ridgeless < 1,
+        "there is no ridge": min(ridgeless, bound) < 1,
     }
     return Finding(outcomes, evidence)
 
@@ -125,22 +141,33 @@ def _gap_reversed() -> Finding:
 def _no_linear_part_no_signal() -> Finding:
     values = [_error("cos(x)", 0.5, 0.1, signal=s, aligned=b) for s, b in ((0, 0), (1, 0), (3, 1), (10, -1))]
     spread = max(values) - min(values)
-    return Finding({"a_1 = 0": spread < _SAME}, {"largest difference over signals and weights": spread})
+    model = Attention("cos(x)", 0.5, 0.1)
+    freedom = float(solve(model).degrees_of_freedom)
+    law = _derived("reductions", "nonlinear_error", c=0.5, nu=float(model.hermite.second_moment), phi=freedom)
+    evidence = {
+        "largest difference over signals and weights": spread,
+        "distance to the law without linear part at these degrees of freedom": abs(values[0] - law),
+    }
+    return Finding({"a_1 = 0": max(evidence.values()) < _SAME}, evidence)
 
 
 def _no_linear_part_no_dimension() -> Finding:
     """It decreases, and saturates; so it does with a linear part."""
-    from theorykit.interpolation.error import linear_regression_error
+    import numpy as np
+
+    from theorykit.interpolation.error import linear_regression
 
     ratios = (0.1, 0.5, 1, 2, 8, 64)
     values = [_error("cos(x)", c, 0.1) for c in ratios]
     nu = float(Attention("cos(x)", 1, 1).hermite.second_moment)
-    limit = float(linear_regression_error(ratio=1, ridge=0.1 / nu))
+    freedom = float(linear_regression(1.0, np.array([0.1 / nu]), 0.0)["degrees_of_freedom"][0])
+    limit = _derived("reductions", "saturated_error", nu=nu, phi=freedom)
+    scale = _derived("reductions", "saturated_ridge", nu=nu, phi=freedom) / 0.1  # 1: the same ridge
     evidence = {f"c = {c}: error": v for c, v in zip(ratios, values, strict=True)}
     evidence["limit at large c: linear regression at c = 1, ridge/nu"] = limit
     falls = all(a > b for a, b in pairwise(values))
     outcomes = {
-        "many dimensions": falls and abs(values[-1] - limit) < 0.01 * limit,
+        "many dimensions": falls and abs(values[-1] - limit) < 0.01 * limit and abs(scale - 1) < _SAME,
         "few dimensions": not falls,
     }
     return Finding(outcomes, evidence, {"few dimensions": "it falls, and saturates"})
@@ -166,7 +193,7 @@ def _orthogonal_weights_worse() -> Finding:
 
 
 def _softmax_is_entrywise() -> Finding:
-    """All centerings of the matrix, for balanced and unbalanced labels."""
+    """All centerings of the matrix, for balanced and unbalanced labels; coefficients of the map."""
     kinds = ("entry", "row", "column", "none")
     spread: dict[float, float] = {}
     evidence: dict[str, float] = {}
@@ -174,8 +201,12 @@ def _softmax_is_entrywise() -> Finding:
         values = {k: _error(SOFTMAX_MAP, 0.5, 0.1, label_mean=mean, centering=k) for k in kinds}
         spread[mean] = max(values.values()) - min(values.values())
         evidence |= {f"label mean {mean:g}, {k}": v for k, v in values.items()}
+    found = Attention(SOFTMAX_MAP, 1, 1).hermite
+    derived = {"softmax_linear": found.coefficients[1], "softmax_moment": found.second_moment}
+    distance = max(abs(float(v) - _derived("softmax", name)) for name, v in derived.items())
+    evidence["largest difference of Hermite coefficients to those derived"] = distance
     outcomes = {
-        "labels are balanced (and the diagonal is masked)": spread[0.0] < _SAME,
+        "labels are balanced (and the diagonal is masked)": max(spread[0.0], distance) < _SAME,
         "labels are not balanced": spread[0.6] < _SAME,
     }
     return Finding(outcomes, evidence, {"labels are not balanced": "four different limits"})

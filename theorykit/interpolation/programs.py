@@ -25,6 +25,9 @@ OBSERVABLES = {
     ),
     "linear_regression": ("interpolation_error", "quadratic_form", "degrees_of_freedom"),
     "spectrum": ("stieltjes", "determinant"),
+    "reductions": ("nonlinear_error", "nonlinear_few", "saturated_error", "saturated_ridge"),
+    "structure": ("least_error", "regression_ridgeless", "ridgeless_ratio"),
+    "softmax": ("softmax_linear", "softmax_moment"),
 }  # fmt: skip
 
 
