@@ -137,18 +137,22 @@ def load_roots(
 def load_proximal(
     theory: str,
     request: tuple[object, ...],
-    derive: Callable[[], Equations],
-    derive_dual: Callable[[], Equations] | None = None,
+    derive: Callable[[], tuple[Equations, Equations | None, Equations | None]],
+    method: str,
 ) -> Program:
-    """The compiled minimization of a sample problem (see :mod:`theorykit.codegen.proximal`), like :func:`load`."""
+    """The compiled minimization of a sample problem by a method, like :func:`load`.
+
+    ``derive`` makes the arguments of :func:`theorykit.codegen.proximal.emit_proximal`: the record of the problem,
+    and that of Newton's method or of the dual.
+    """
 
     def source() -> str:
         from theorykit.codegen.proximal import emit_proximal
 
-        record = derive()
-        return emit_proximal(record, _header(record), derive_dual() if derive_dual is not None else None)
+        record, newton, dual = derive()
+        return emit_proximal(record, _header(record), newton, dual)
 
-    return _find((theory, request, "proximal" if derive_dual is None else "dual"), source)
+    return _find((theory, request, method), source)
 
 
 def _find(key: tuple[object, ...], source: Callable[[], str]) -> Program:

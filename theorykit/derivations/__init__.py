@@ -67,6 +67,7 @@ CATALOGUE: dict[str, str] = {
         ("erm", "erm", "derive_erm"),
         ("erm_fixed", "erm_fixed", "derive_erm_fixed"),
         ("erm_linear", "erm_linear", "derive_erm_linear"),
+        ("erm_newton", "erm_newton", "derive_erm_newton"),
     )
 } | {"interpolation.hermite": "theorykit.derivations.hermite:derive_hermite"}
 CATALOGUE |= {

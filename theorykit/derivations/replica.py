@@ -118,6 +118,10 @@ class Vector:
         """Field of token l without the sample itself."""
         return self.m * self.truth[i] + self.spread * self.noise[i]
 
+    def penalty(self, i: sp.Basic, omega: sp.Expr | None = None) -> sp.Expr:
+        """Distance of a field from where it is without the sample, in units of the variance."""
+        return (self.field[i] - (self.omega(i) if omega is None else omega)) ** 2 / (2 * self.V)
+
     def response(self, i: sp.Basic) -> sp.Expr:
         """How far the sample moves the field, over the variance."""
         return (self.field[i] - self.omega(i)) / self.V
@@ -179,12 +183,7 @@ class Problem:
 
     def penalty(self) -> sp.Expr:
         """Distance of the fields from omega, in units of the variances."""
-        return sp.Add(
-            *[
-                over_tokens(lambda i, a=a: (a.field[i] - a.omega(i)) ** 2 / (2 * a.V), self.length)
-                for a in self.vectors
-            ]
-        )
+        return sp.Add(*[over_tokens(a.penalty, self.length) for a in self.vectors])
 
     def average(self, integrand: sp.Expr) -> sp.Expr:
         """Average over the data: tilt times standard Gaussians."""

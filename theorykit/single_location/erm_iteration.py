@@ -105,7 +105,15 @@ class _Map:
         return self.hats.observables(self.hats.vector(inputs), np.empty(0))
 
     def __call__(self, u: np.ndarray, step: int) -> np.ndarray:
-        thorough = step < 3 or step % 4 == 0 or self.residual < 30 * self.tolerance
+        """The map at a point; the search is thorough now and then, near jumps, and before convergence is believed."""
+        near_jumps = self.jumps.get("events", 0.0) > 0 and self.residual < 30 * self.tolerance
+        thorough = step < 2 or step % 4 == 0 or near_jumps
+        new = self._moved(u, thorough)
+        if not thorough and self.residual <= self.tolerance:
+            new = self._moved(u, True)
+        return new
+
+    def _moved(self, u: np.ndarray, thorough: bool) -> np.ndarray:
         new = self.from_overlaps(to_overlaps(u), thorough)
         if np.isnan(new).any():  # negative stiffness: V is too large for the map, back by one step
             new = u - np.array([0, 0, 1.0, 0, 0, 1.0])

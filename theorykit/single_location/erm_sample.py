@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sample", "draw_samples", "erm_options", "proximal_program"]
 
-_NAME, _DUAL = "single_location.erm", "single_location.erm_linear"
+_NAME, _NEWTON, _DUAL = (f"single_location.{n}" for n in ("erm", "erm_newton", "erm_linear"))
 _WIDTHS = (
     0.005,
     0.01,
@@ -49,26 +49,31 @@ def erm_options(activation: Activation) -> dict[str, Any]:
 
 
 def proximal_program(activation: Activation, primal: bool = False) -> Program:
-    """The compiled minimization of the sample problem: through the dual for linear attention, unless ``primal``."""
+    """The compiled minimization of the sample problem, by Newton's method in the key fields.
+
+    Through the dual for linear attention, unless ``primal``.
+    """
     from theorykit import codegen
 
     options = erm_options(activation)
+    has_dual = isinstance(activation, Linear) and not primal
 
     def derive() -> Any:
-        return derivations.get(_NAME, **options).equations
+        from theorykit.codegen.proximal import varying_statistics
 
-    def derive_dual() -> Any:
-        return derivations.get(_DUAL).equations
+        record = derivations.get(_NAME, **options).equations
+        if has_dual:
+            return record, None, derivations.get(_DUAL).equations
+        count = len(varying_statistics(record))
+        return record, derivations.get(_NEWTON, count=count).equations, None
 
-    has_dual = isinstance(activation, Linear) and not primal
-    if any(derivations.is_substituted(n) for n in (_NAME, _DUAL)):
+    if any(derivations.is_substituted(n) for n in (_NAME, _NEWTON, _DUAL)):
         from theorykit.codegen.proximal import emit_proximal
 
-        return codegen.load_source(
-            emit_proximal(derive(), "substituted", derive_dual() if has_dual else None)
-        )
+        record, newton, dual = derive()
+        return codegen.load_source(emit_proximal(record, "substituted", newton, dual))
     return codegen.load_proximal(
-        _NAME, tuple(sorted(options.items())), derive, derive_dual if has_dual else None
+        _NAME, tuple(sorted(options.items())), derive, "dual" if has_dual else "newton"
     )
 
 

@@ -88,6 +88,7 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
         )
     for kind, formula in (("normalized", "exp(x)"), ("elementwise", "1 + x")):
         add("erm", kind, formula, kind=kind, formula=formula)
+    add("erm_newton")
     add("erm_fixed")
     add("erm_linear")
     return entries

@@ -40,7 +40,7 @@ __all__ = ["KEY", "STATISTICS", "VALUE", "attention_problem", "derive_erm"]
 
 KEY, VALUE = Vector("k"), Vector("v")
 LABEL = sp.Symbol("label", real=True)
-CHI, OMEGA_V = sp.Symbol("chi", real=True), sp.Symbol("omega_v", real=True)  # fields of one token
+CHI, OMEGA_K, OMEGA_V = sp.symbols("chi omega_k omega_v", real=True)  # fields of one token
 SCORE = sp.Symbol("shift", real=True)
 WEIGHT = sp.IndexedBase("sigma")
 #: Sums over tokens: of the kernel, of the kernel times the value field, of its square.
@@ -223,6 +223,7 @@ def _sample_check(sums: dict[sp.Symbol, sp.Expr], weight: sp.Expr, kind: str) ->
 # --------------------------------------------------------------------------- law of the fields
 
 FIELD_K, FIELD_V, LABEL_MEAN, LABEL_SPREAD = sp.symbols("field_k field_v label_mean label_spread", real=True)
+PENALTY = sp.Symbol("penalty", real=True)
 TRUTH_K, NOISE_K, GAUSS_V = sp.symbols("truth_k noise_k gauss_v", real=True)  # of one token
 
 
@@ -247,15 +248,18 @@ def _law_of_fields(definitions: list[Definition], steps: list[Step]) -> dict[str
         (FIELD_V, sp.sqrt(variance) * GAUSS_V, sp.sqrt(VALUE.q) * GAUSS_V, "value field of a token"),
         (LABEL_MEAN, covariance / variance * OMEGA_V, VALUE.m / VALUE.q * OMEGA_V, "mean of the label given it"),
         (LABEL_SPREAD, sp.sqrt(spread_square), sp.sqrt(1 - VALUE.m**2 / VALUE.q + DELTA**2), "its spread"),
+        (PENALTY, KEY.penalty(sp.S.One), KEY.penalty(sp.S.One, OMEGA_K).xreplace({KEY.field[1]: CHI}),
+         "penalty of a key field"),
     )  # fmt: skip
     point = {"m_v": 0.7, "q_v": 0.8, "noise": 0.4, "gauss_v": 0.3, "omega_v": 0.6, "m_k": 0.6, "q_k": 0.9,
-             "truth_k": 0.2, "noise_k": 0.5}  # fmt: skip
+             "truth_k": 0.2, "noise_k": 0.5, "chi": 0.8, "V_k": 0.7}  # fmt: skip
     found = {}
     for symbol, definition, result, meaning in entries:
         if result is None:
             definition, result = KEY.omega(sp.Integer(1)), definition
         definitions.append(Definition(symbol, definition, meaning))
-        replaced = {KEY.truth[1]: TRUTH_K, KEY.noise[1]: NOISE_K}
+        replaced = {KEY.truth[1]: TRUTH_K, KEY.noise[1]: NOISE_K, KEY.field[1]: CHI,
+                    OMEGA_K: KEY.m * TRUTH_K + KEY.spread * NOISE_K}  # fmt: skip
         steps.append(
             Step(f"Gaussian fields ({symbol})", definition, result, (symbol.name,),
                  "second moments of jointly Gaussian fields determine the conditional law",
@@ -419,6 +423,7 @@ def _rows(observables: dict[str, sp.Expr]) -> tuple[Quantity, ...]:
             Quantity(DELTA, r"\Delta", "standard deviation of the label noise", "[0, inf)"),
             Quantity(LABEL, "y", "label"), Quantity(CHI, r"\chi", "key field of a token"),
             Quantity(OMEGA_V, r"\omega_v", "value field of a token without the sample"),
+            Quantity(OMEGA_K, r"\omega_k", "key field of a token without the sample"),
             Quantity(SCORE, "c", "shift of the error function"),
             Quantity(TRUTH_K, r"\chi^*", "field of a token along k*"),
             Quantity(NOISE_K, r"\eta", "rest of its key field"),
@@ -443,7 +448,8 @@ _RESULTS = {
     "weight": (r"\sigma", "attention weight of a token"),
     "weight_square": (r"\Sigma_2", "sum of the squared attention weights"),
     **{f"statistic_{i}": (f"t_{i}", f"what a token adds to S_{i}") for i in range(3)},
-    "field_k": (r"\omega_k", "key field of a token without the sample"),
+    "field_k": (r"\omega_k^{\circ}", "key field of a token without the sample, in standard ones"),
+    "penalty": (r"\mathcal P", "penalty of the key field of a token"),
     "field_v": (r"\omega_v^{\circ}", "value field of a token without the sample, in standard ones"),
     "label_mean": (r"\bar y", "mean of the label given the value field of its token"),
     "label_spread": (r"\Delta_y", "standard deviation of the label given that field"),
