@@ -17,7 +17,8 @@ laplace       averages of normalized weights factorize over tokens
 hermite       Hermite coefficients and second moments of a function of one variable
 overlaps      gradient flow of vectors as a flow of their overlaps
 proximal      the least value of a loss plus a penalty (Moreau envelope, proximal point)
-replica       replica-symmetric action and saddle point of a declared minimization
+problem       declared empirical risk minimizations and their replica-symmetric action
+replica       the saddle point of such a problem
 dyson         rational expressions in random matrices: pencils, Dyson equations
 evaluate      numbers for expressions at any precision, by means of their own
 tensor        the same by brute force in double precision, averages over tokens too

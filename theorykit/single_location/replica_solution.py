@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ _TOLERANCE = 1e-5
 _ACCEPTED = 3e-3  # residual that is put down to jumps of the minimizers
 _EVENTS = 4  # nodes near a jump, in all samples together, below which there is no telling
 _JUMPY = 1e-3  # share of V_hat_k due to jumps from which on they limit the accuracy
+_APART, _SURE = 0.02, 6.0  # relative difference of the two forms of V_hat_k, in itself and in standard errors
 _LARGEST = (0.3, 1.0, 1.0, 0.3, 1.0, 1.0)  # of a step in m, log(q - m^2), log V
 _ROUGH = Acceleration(tolerance=1e-3, max_steps=150, largest=_LARGEST)
 _WITH_JUMPS = Acceleration(tolerance=1e-4, max_steps=40, largest=_LARGEST)
@@ -77,7 +79,9 @@ def erm(
         ``m_k q_k V_k m_v q_v V_v``, ``test_risk`` (E(y - f)^2, noise included), ``train_loss`` (with the factor
         1/2, per sample), ``objective`` (per dimension), all with standard errors; ``rs_stable`` (bool),
         ``spectral_radius`` of replica symmetry, ``jump_share``: part of V_hat_k that is due to jumps of the
-        minimizer. Status ``noise_floor`` where such jumps limit the accuracy.
+        minimizer; ``form_difference``: V_hat_k by parts over V_hat_k with pointwise derivatives, minus 1, at the
+        solution of the pointwise equations: 0 within its error where there are no jumps, otherwise minus that
+        part. Where either tells of jumps the equations by parts are solved: status ``noise_floor``, larger errors.
 
     Raises
     ------
@@ -128,8 +132,8 @@ def _solve(
     begin = near.overlaps if near.outcome is not None and near.outcome.residual < 0.1 else dict(first)
 
     found = _each(samples, fit, [begin] * len(samples), _POLISH)
-    share = float(np.mean([o["jump_share"] for _, o in found]))
-    jumps = share > _JUMPY and sum(o["events"] for _, o in found) >= _EVENTS
+    evidence = _evidence([o for _, o in found])
+    jumps = evidence.decisive
     if jumps:
         starts = [state.overlaps for state, _ in found]
         found = _each(samples, fit, starts, _WITH_JUMPS, by_parts=True)
@@ -141,7 +145,28 @@ def _solve(
             steps=_steps(state), start=name, last=state.overlaps,
             advice="try another start, larger penalties or more nodes",
         )  # fmt: skip
-    return _solution(samples, found, name, residual, share, jumps)
+    return _solution(samples, found, name, residual, evidence)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What speaks for jumps of the minimizers at a fixed point of the pointwise equations.
+
+    ``share``: of V_hat_k, from the density of equal minima; ``difference``: V_hat_k by parts over that with pointwise
+    derivatives, minus 1, which sees jumps however they were missed, and is noisier.
+    """
+
+    share: float
+    difference: Estimate
+    decisive: bool
+
+
+def _evidence(observables: Sequence[Mapping[str, float]]) -> _Evidence:
+    share = float(np.mean([o["jump_share"] for o in observables]))
+    mean, error = spread(np.array([o["by_parts"] for o in observables]))
+    counted = share > _JUMPY and sum(o["events"] for o in observables) >= _EVENTS
+    apart = abs(mean) > max(_APART, _SURE * error)
+    return _Evidence(share, Estimate(mean, error, "standard error"), bool(counted or apart))
 
 
 def _each(
@@ -173,14 +198,14 @@ def _solution(
     found: Sequence[tuple[State, dict[str, float]]],
     name: str,
     residual: float,
-    share: float,
-    jumps: bool,
+    evidence: _Evidence,
 ) -> Solution:
     """Means over the samples; their errors hold the residual, and jumps that were left out because they are rare."""
     columns: dict[str, list[float]] = {n: [s.overlaps[n] for s, _ in found] for n in OVERLAPS}
     columns["test_risk"] = _test_risks(samples, [s.overlaps for s, _ in found])
     for key in ("train_loss", "objective"):
         columns[key] = [o[key] for _, o in found]
+    jumps, share = evidence.decisive, evidence.share
     left_out = 0.0 if jumps else 0.3 * share
     values: dict[str, Any] = {}
     for key, column in columns.items():
@@ -188,15 +213,18 @@ def _solution(
         # a residual moves the solution by more than itself where the map contracts slowly
         values[key] = Estimate(mean, error + (3.0 * residual + left_out) * abs(mean), "standard error")
     radius = float(np.mean([o["spectral_radius"] for _, o in found]))
-    values |= {"rs_stable": radius < 1.0, "spectral_radius": radius, "jump_share": share}
-    floor = jumps or residual > 10 * _TOLERANCE
-    status = Status.NOISE_FLOOR if floor else Status.CONVERGED
+    values |= {"rs_stable": radius < 1.0, "spectral_radius": radius}
+    values |= {"jump_share": share, "form_difference": evidence.difference}
     messages = []
-    if floor:
-        messages.append(f"jumps of the minimizer make up {share:.2g} of V_hat_k")
+    if jumps:
+        messages.append(
+            f"jumps of the minimizer make up {share:.2g} of V_hat_k, its two forms differ by {evidence.difference}, "
+            "relatively: solved in the form by parts, whose sampling errors are larger"
+        )
     if radius >= 1.0:
         messages.append("replica symmetry is unstable: theory and training may differ by some percent")
     steps = max(_steps(state) for state, _ in found)
+    status = Status.NOISE_FLOOR if jumps else Status.CONVERGED
     return Solution(values, status, residual, steps, name, messages=tuple(messages))
 
 

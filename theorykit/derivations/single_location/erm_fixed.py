@@ -17,7 +17,7 @@ from theorykit.derivations.laplace import factorize_tokens
 from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity, verified
 from theorykit.derivations.nodes import Expectation, TokenExpectation
 from theorykit.derivations.replica import ALPHA, over_tokens
-from theorykit.derivations.single_location.erm import VALUE
+from theorykit.derivations.single_location.erm_symbols import VALUE
 from theorykit.derivations.single_location.symbols import DELTA, LENGTH, PAPER, XI
 
 __all__ = ["derive_erm_fixed"]

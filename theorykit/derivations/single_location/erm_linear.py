@@ -14,7 +14,7 @@ import sympy as sp
 from theorykit.derivations.ledger import Definition, Derivation, Equations, Quantity, Step, verified
 from theorykit.derivations.minimum import minimum, numerically
 from theorykit.derivations.replica import over_tokens
-from theorykit.derivations.single_location.erm import KEY, LABEL, VALUE
+from theorykit.derivations.single_location.erm_symbols import KEY, LABEL, VALUE
 from theorykit.derivations.single_location.symbols import LENGTH, PAPER
 from theorykit.derivations.tensor import expand_sums
 

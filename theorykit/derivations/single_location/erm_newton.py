@@ -23,7 +23,7 @@ import sympy as sp
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.ledger import Check, Derivation, Equations, Quantity, verified
 from theorykit.derivations.proximal import AtProximal, solve_quadratic
-from theorykit.derivations.single_location.erm import KEY
+from theorykit.derivations.single_location.erm_symbols import KEY
 from theorykit.derivations.single_location.symbols import PAPER
 
 __all__ = ["derive_erm_newton", "low_rank", "per_token"]
@@ -39,7 +39,7 @@ _LATEX = {
 
 
 def per_token(stem: str, count: int) -> tuple[sp.Symbol, ...]:
-    """One symbol for each statistic: ``G``, and ``u``, ``c``, ``a``, ``b``, ``w`` of a token, ``u_other`` of a second."""
+    """One symbol for each statistic: ``G``; ``u``, ``c``, ``a``, ``b``, ``w`` of a token; ``u_other`` of another."""
     return sp.symbols(f"{stem}_:{count}", real=True)
 
 
