@@ -1,8 +1,9 @@
 """Bodies of generated functions: assignments sorted into the loop levels where they belong.
 
 Every subexpression is computed once, at the outermost loop that knows its variables; a costly one that depends on
-the inner variables but not on all outer ones becomes a table filled before the loops. Nothing inside a Piecewise
-branch is moved out of it.
+the inner variables but not on all outer ones becomes a table filled before the loops. Exponentials of the innermost
+loop get a loop of their own, which the compiler runs for several nodes at once. Nothing inside a Piecewise branch is
+moved out of it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
+from theorykit.codegen.functions import one_minus_exp
 from theorykit.codegen.printer import PRIMITIVES, condition, constant, is_costly, operation
 from theorykit.errors import CodegenError
 
 __all__ = ["Body"]
+
+_IN_LANES: dict[type, str] = {sp.exp: "exponential", one_minus_exp: "one_minus_exponential"}
 
 
 @dataclass
@@ -25,8 +29,19 @@ class _Scope:
     known: dict[sp.Expr, str] = field(default_factory=dict)
 
 
+@dataclass
+class _Row:
+    """The innermost loop once more, for functions of one argument: its name, the lines that fill their arrays."""
+
+    argument: str
+    lines: list[str]
+
+
 class Body:
-    """Assignments of one function, sorted into the loop levels where they belong."""
+    """Assignments of one function, sorted into the loop levels where they belong.
+
+    ``in_rows``: exponentials of the innermost of several loops are computed in loops of their own.
+    """
 
     def __init__(
         self,
@@ -37,8 +52,11 @@ class Body:
         tables: list[str] | None = None,
         table_names: dict[sp.Expr, str] | None = None,
         chunked: sp.Symbol | None = None,
+        in_rows: bool = False,
     ) -> None:
         self.loops = loops
+        self.in_rows = in_rows
+        self.rows: dict[sp.Expr, _Row] = {}
         self.loads = loads
         self.chunked = chunked
         self.parameters = {p: f"P[{i}]" for i, p in enumerate(parameters)}
@@ -84,8 +102,36 @@ class Body:
             return self._assign(expression, text, level)
         if isinstance(expression, sp.Piecewise):
             return self._piecewise(expression, level)
+        return self._assign(expression, self._operation(expression, level), level)
+
+    def _operation(self, expression: sp.Expr, level: int) -> str:
+        """Source of one operation at a level."""
+        if type(expression) in _IN_LANES and level == len(self.loops) > 1:
+            return self._in_lanes(expression)
         self._count(expression)
-        return self._assign(expression, operation(expression, self.atom), level)
+        return operation(expression, self.atom)
+
+    def _in_lanes(self, expression: sp.Expr) -> str:
+        """Source of an exponential in the innermost loop: of a table, or of a row that a loop of its own fills."""
+        name = _IN_LANES[type(expression)]
+        self.used.add(name)
+        (argument,) = expression.args
+        if not self.in_rows:
+            return f"{name}({self.atom(argument)})"
+        size = -argument if argument.could_extract_minus_sign() else argument
+        variable, row = self.loops[-1].name, self.fresh("row")
+        self.tables.append(f"{row} = np.empty(n_{variable})")
+        if size not in self.rows:
+            inner = self._inside(self.loops)
+            inner.scopes = [*self.scopes[:-1], _Scope()]
+            inner.in_rows, inner.rows = True, self.rows
+            value = inner.atom(size)
+            self.used |= inner.used
+            self.rows[size] = _Row(value, inner.scopes[-1].lines)
+        known = self.rows[size]
+        text = known.argument if size == argument else f"-{known.argument}"
+        known.lines.append(f"{row}[i_{variable}] = {name}({text})")
+        return f"{row}[i_{variable}]"
 
     def _symbol(self, symbol: sp.Symbol) -> str:
         if symbol in self.loads:
@@ -153,8 +199,8 @@ class Body:
         """Emit an expression whose variables are exactly the loops, without a table for itself."""
         if isinstance(expression, sp.Piecewise):
             return self._piecewise(expression, len(self.loops))
-        self._count(expression)
-        return self._assign(expression, operation(expression, self.atom), len(self.loops))
+        level = len(self.loops)
+        return self._assign(expression, self._operation(expression, level), level)
 
     def _piecewise(self, expression: sp.Piecewise, level: int) -> str:
         name = self.fresh()
@@ -180,13 +226,15 @@ class Body:
         indent = ""
         for depth, variable in enumerate(self.loops):
             last = depth == len(self.loops) - 1
-            if last and before:
-                lines += [indent + b for b in before]
             v = variable.name
             bounds = "lo, hi" if variable == self.chunked else f"n_{v}"
-            lines.append(f"{indent}for i_{v} in range({bounds}):")
+            head = [f"for i_{v} in range({bounds}):", f"    x_{v} = nodes_{v}[i_{v}]"]
+            if last:
+                lines += [indent + b for b in before or []]
+                for row in self.rows.values():
+                    lines += [indent + h for h in head] + [f"{indent}    {line}" for line in row.lines]
+            lines += [indent + h for h in head]
             indent += "    "
-            lines.append(f"{indent}x_{v} = nodes_{v}[i_{v}]")
             lines += [indent + line for line in self.scopes[depth + 1].lines]
         return lines + [indent + line for line in innermost]
 

@@ -34,10 +34,11 @@ def _stage_source(stage: Stage, plan: Plan, home: dict[sp.Symbol, tuple[int, int
         loads[symbol] = (f"T_{source}[{row}, {index}]", frozenset(dims_of[symbol]))
     chunked = stage.dims[0] if stage.dims else None
     outer = by_symbol[stage.reduced].outer if stage.reduced is not None else None
-    body = Body(loops, loads, plan.parameters, chunked=chunked)
+    body = Body(loops, loads, plan.parameters, chunked=chunked, in_rows=True)
     separated = _separated(stage, body) if stage.reduced is not None and outer is None else None
     if outer is not None:
-        body = Body(tuple(v for v in loops if v != outer), loads, plan.parameters, chunked=chunked)
+        kept = tuple(v for v in loops if v != outer)
+        body = Body(kept, loads, plan.parameters, chunked=chunked, in_rows=True)
         nest = _below(body, stage, outer)
     elif separated is not None:
         nest = _products(body, stage, separated)
@@ -237,12 +238,14 @@ def primitive_sources(used: set[str]) -> list[str]:
             done.add(item)
             target = getattr(primitives, item)
             if callable(target):
-                sources.append(
-                    '@njit(nogil=True, error_model="numpy")\n' + inspect.getsource(target).rstrip()
-                )
+                sources.append(f"@njit({_options(item)})\n" + inspect.getsource(target).rstrip())
             else:
                 sources.append(f"{item} = {target!r}")
     return sources
+
+
+def _options(primitive: str) -> str:
+    return ", ".join(['nogil=True, error_model="numpy"', *filter(None, [primitives.OPTIONS.get(primitive)])])
 
 
 def layout_of(plan: Plan, home: dict[sp.Symbol, tuple[int, int]]) -> dict:

@@ -12,13 +12,17 @@ import numpy as np
 
 __all__ = [
     "NAMES",
+    "OPTIONS",
     "add_product",
     "add_row_sums",
     "capped",
+    "exponential",
+    "exponential_parts",
     "integrate_below",
     "larger",
     "normal_cdf",
     "one_minus_exp",
+    "one_minus_exponential",
     "owens_t",
     "owens_t_gap",
     "sigmoid",
@@ -36,6 +40,36 @@ def normal_cdf(x: float) -> float:
 def one_minus_exp(u: float) -> float:
     # beyond 1 nothing cancels, and exp(-u) is mostly known to the caller already
     return 1.0 - math.exp(-u) if u > 1.0 else -math.expm1(-u)
+
+
+def exponential_parts(x: float) -> tuple[float, float]:
+    # exp(x) = 2 s (1 + p), for x in [-708, 710] (cut off there): x = k log 2 + r, s = 2**(k - 1), p = exp(r) - 1
+    # from its Chebyshev interpolant in |r| < log(2)/2, good to 1e-17. Sums and products only, which fill lanes;
+    # adding 1.5 * 2**52 rounds to the integer k, whose bits are then the last ones
+    cut = x if x > -708.0 else -708.0
+    cut = cut if cut < 710.0 else 710.0
+    t = cut * 1.4426950408889634 + 6755399441055744.0
+    k = t - 6755399441055744.0
+    r = (cut - k * 0.6931471803691238) - k * 1.9082149292705877e-10
+    r2 = r * r
+    low = (0.5000000000000001 + 0.16666666666666669 * r) + (0.04166666666662374 + 0.008333333333330032 * r) * r2
+    middle = 0.0013888888917406447 + 0.00019841269863201828 * r
+    high = (2.4801520996825697e-05 + 2.7557268229963227e-06 * r) + (
+        2.76202305675069e-07 + 2.5100494788905042e-08 * r
+    ) * r2
+    p = (low + (middle + high * r2) * (r2 * r2)) * r2 + r
+    s = np.int64((np.float64(t).view(np.int64) + 1022) << 52).view(np.float64)
+    return s, p
+
+
+def exponential(x: float) -> float:
+    s, p = exponential_parts(x)
+    return (s + s * p) * 2.0 if x >= -708.0 else (0.0 if x < -708.0 else x)
+
+
+def one_minus_exponential(u: float) -> float:
+    s, p = exponential_parts(-u)
+    return ((0.5 - s) - s * p) * 2.0 if u == u else u
 
 
 def capped(u: float) -> float:
@@ -204,6 +238,8 @@ OWENS_WEIGHTS = (
 NAMES: dict[str, tuple[str, ...]] = {
     "normal_cdf": (),
     "one_minus_exp": (),
+    "exponential": ("exponential_parts",),
+    "one_minus_exponential": ("exponential_parts",),
     "capped": (),
     "token_power": (),
     "softplus": (),
@@ -216,4 +252,13 @@ NAMES: dict[str, tuple[str, ...]] = {
     "add_product": (),
     "add_row_sums": (),
     "integrate_below": (),
+}
+
+#: More options of the compiler. Products and sums may be one instruction, of one rounding (which hides no nan, unlike
+#: other "fast" arithmetic); what is inlined into a loop of its own is computed for several nodes at once.
+OPTIONS: dict[str, str] = {
+    "add_product": 'fastmath={"contract"}',
+    "exponential": 'fastmath={"contract"}, forceinline=True',
+    "exponential_parts": 'fastmath={"contract"}, forceinline=True',
+    "one_minus_exponential": 'fastmath={"contract"}, forceinline=True',
 }
