@@ -61,7 +61,8 @@ class Estimate(float):
         self = super().__new__(cls, require_real("value", value))
         if kind not in _KINDS:
             raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
-        object.__setattr__(self, "_error", require_real("error", error, low=0))
+        checked = require_real("error", error)
+        object.__setattr__(self, "_error", checked if checked >= 0 else require_real("error", error, low=0))
         object.__setattr__(self, "_kind", kind)
         return self
 

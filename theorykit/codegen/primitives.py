@@ -153,30 +153,27 @@ def owens_t_between(h: float, start: float, end: float) -> float:
 
 
 def add_product(left, right, weights, out, lo, hi):  # type: ignore[no-untyped-def]
-    # out[i, c] += sum_j left[i, j] weights[j] right[j, c], four rows at a time so that a row of `right` is read
-    # once for four; every element is summed in the order of j, whatever the rows
+    # out[i, c] += sum_j left[i, j] weights[j] right[j, c], a tile of two rows and four terms at a time, so that what
+    # is read serves several products; every element is summed in the order of j, whatever the tiles
     n, m = right.shape
-    i = lo
-    while i + 3 < hi:
-        o0, o1, o2, o3 = out[i], out[i + 1], out[i + 2], out[i + 3]
-        for j in range(n):
-            w = weights[j]
-            a0, a1, a2, a3 = left[i, j] * w, left[i + 1, j] * w, left[i + 2, j] * w, left[i + 3, j] * w
-            g = right[j]
+    tiled = n - n % 4
+    for i in range(lo, hi - 1, 2):
+        o, p = out[i], out[i + 1]
+        for j in range(0, tiled, 4):
+            w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+            a0, a1, a2, a3 = left[i, j] * w0, left[i, j + 1] * w1, left[i, j + 2] * w2, left[i, j + 3] * w3
+            k = i + 1
+            b0, b1, b2, b3 = left[k, j] * w0, left[k, j + 1] * w1, left[k, j + 2] * w2, left[k, j + 3] * w3
+            g0, g1, g2, g3 = right[j], right[j + 1], right[j + 2], right[j + 3]
             for c in range(m):
-                o0[c] += a0 * g[c]
-                o1[c] += a1 * g[c]
-                o2[c] += a2 * g[c]
-                o3[c] += a3 * g[c]
-        i += 4
-    while i < hi:
-        o0 = out[i]
-        for j in range(n):
-            a0 = left[i, j] * weights[j]
-            g = right[j]
+                o[c] = (((o[c] + a0 * g0[c]) + a1 * g1[c]) + a2 * g2[c]) + a3 * g3[c]
+                p[c] = (((p[c] + b0 * g0[c]) + b1 * g1[c]) + b2 * g2[c]) + b3 * g3[c]
+    for i in range(lo, hi):
+        single = (hi - lo) % 2 == 1 and i == hi - 1
+        for j in range(0 if single else tiled, n):
+            a, g, o = left[i, j] * weights[j], right[j], out[i]
             for c in range(m):
-                o0[c] += a0 * g[c]
-        i += 1
+                o[c] += a * g[c]
 
 
 def add_row_sums(left, weights, out, lo, hi):  # type: ignore[no-untyped-def]

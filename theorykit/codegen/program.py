@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Mapping
@@ -130,7 +131,7 @@ class Program:
                 arguments += [grids[reduced].blocks, grids[reduced].panels]
         arguments += [tables[i] for i in layout["inputs"]]
         rows = sizes[0] if sizes else 1
-        work = float(np.prod([grids[v].nodes.size for v in loops]))
+        work = math.prod(grids[v].nodes.size for v in loops)
         share_out(self._stages[stage], [*arguments, out], rows, work)
         return out
 
@@ -185,11 +186,16 @@ class Program:
             for k, name in enumerate(self.layout["observables"])
         }
 
-    def located(self, values: Mapping[str, float], rtol: float) -> dict[str, Interval]:
-        """Intervals that hold the integrals, with a resolution to start from on the way to an accuracy."""
+    def located(
+        self, values: Mapping[str, float], rtol: float, near: Mapping[str, Interval] | None = None
+    ) -> dict[str, Interval]:
+        """Intervals that hold the integrals, with a resolution to start from on the way to an accuracy.
+
+        ``near`` are those at similar parameters, where they may be looked for first.
+        """
         from theorykit.numerics.quadrature import coarser, locate
 
-        return coarser(locate(self, self.vector(values)), 4.0 if rtol > _COARSE else 2.0)
+        return coarser(locate(self, self.vector(values), near), 4.0 if rtol > _COARSE else 2.0)
 
     def measured(
         self,

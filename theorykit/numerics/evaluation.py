@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
 from typing import Protocol
@@ -132,8 +133,8 @@ class Evaluation:
         reduced = stage["reduced"]
         if reduced and self.grids[reduced].panels is not None:
             *dims, outer = stage["dims"]
-            return int(np.prod([sizes[v] for v in dims])) * (sizes[reduced] + ORDER * sizes[outer])
-        return int(np.prod([sizes[v] for v in [*stage["dims"], *([reduced] if reduced else [])]]))
+            return math.prod(sizes[v] for v in dims) * (sizes[reduced] + ORDER * sizes[outer])
+        return math.prod(sizes[v] for v in [*stage["dims"], *([reduced] if reduced else [])])
 
     def roots(self) -> list[tuple[str, np.ndarray]]:
         """(variable, weighted integrand of shape (outputs, nodes)) of every root stage."""

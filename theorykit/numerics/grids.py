@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 ORDER = 16
+_KEPT = 4096  # panels or nodes of grids that are kept
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,12 @@ def panel_edges(interval: Interval, breakpoints: tuple[float, ...]) -> np.ndarra
 
 def gaussian_grid(interval: Interval, breakpoints: tuple[float, ...] = (), order: int = ORDER) -> Grid:
     """Panels with the standard normal density in the weights."""
+    make = _gaussian_grid if _is_short(interval) else _gaussian_grid.__wrapped__
+    return make(interval, breakpoints, order)
+
+
+@lru_cache(maxsize=64)
+def _gaussian_grid(interval: Interval, breakpoints: tuple[float, ...], order: int) -> Grid:
     edges = panel_edges(interval, breakpoints)
     nodes, weights = legendre_rule(order)
     half = np.diff(edges) / 2
@@ -130,6 +137,16 @@ def gaussian_grid(interval: Interval, breakpoints: tuple[float, ...] = (), order
 
 def half_line_grid(interval: Interval) -> Grid:
     """Trapezoid rule in s = log t on the lattice of the interval."""
+    return (_half_line_grid if _is_short(interval) else _half_line_grid.__wrapped__)(interval)
+
+
+def _is_short(interval: Interval) -> bool:
+    """Whether a grid is small enough to be kept: the same few are asked for again and again."""
+    return interval.high - interval.low < _KEPT * interval.step
+
+
+@lru_cache(maxsize=64)
+def _half_line_grid(interval: Interval) -> Grid:
     nodes = interval.lattice()
     return Grid(nodes, np.full(nodes.size, interval.step))
 

@@ -22,6 +22,7 @@ REACHES = (38.0, 34.0, 30.0, 28.0, 26.0, 24.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.
 SPAN = 700.0  # of log t
 _EXPONENTIAL = (360.0, 8.0)  # the same below and above 0, under a factor exp(-t)
 _ON_LATTICES = ("half_line", "exponential")
+MORE_REACH = 3.0  # of a Gaussian variable, beyond that at similar parameters
 NEGLIGIBLE, DECAYED = 1e-18, 1e-7
 
 
@@ -37,13 +38,22 @@ class _NotDecayed(FloatingPointError):
     """The integrand matters at an end of the widest range on which it can be evaluated."""
 
 
-def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
+def locate(
+    plan: QuadraturePlan, parameters: np.ndarray, near: Intervals | None = None
+) -> dict[str, Interval]:
     """Intervals outside of which no variable contributes, with the first panel widths and steps.
 
     Every variable starts from the range that double precision can represent and is cut, in two passes, to where
     its part of the tables (weighted by the importance of the outer variables) is above 1e-18. Where the integrand
     overflows, the range shrinks; if the integrand has not decayed at its ends, the integral is out of reach.
+
+    ``near`` are intervals at similar parameters: a range around them is tried first, and taken if the integrand is
+    negligible at its ends. What lies apart is not seen then.
     """
+    if near is not None:
+        around = _around(plan, parameters, near)
+        if around is not None:
+            return around
     last_error, kind = "nothing evaluated", Vanishing
     half_lines = sum(v["measure"] == "half_line" for v in plan.layout["variables"])
     # of log t; several half-lines multiply the cost
@@ -73,6 +83,26 @@ def locate(plan: QuadraturePlan, parameters: np.ndarray) -> dict[str, Interval]:
         steps=0,
         start="locate",
     )
+
+
+def _around(plan: QuadraturePlan, parameters: np.ndarray, near: Intervals) -> dict[str, Interval] | None:
+    """Intervals within a range around known ones, or None where they reach to an end of it."""
+    measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
+    limits = {n: SPAN if m in _ON_LATTICES else REACHES[0] for n, m in measures.items()}
+    wide = {}
+    for name, interval in near.items():
+        on_lattice, limit = measures[name] in _ON_LATTICES, limits[name]
+        more = (interval.high - interval.low) / 2 if on_lattice else MORE_REACH
+        low, high = max(interval.low - more, -limit), min(interval.high + more, limit)
+        wide[name] = Interval(low, high, min(2.0, (high - low) / 48) if on_lattice else 1.0)
+    try:
+        found = _trim(plan, parameters, wide, order=8)
+    except FloatingPointError:
+        return None
+    for name, interval in found.items():
+        if -limits[name] < interval.low <= wide[name].low or wide[name].high <= interval.high < limits[name]:
+            return None
+    return {n: _first_resolution(i, measures[n]) for n, i in found.items()}
 
 
 def widened(plan: QuadraturePlan, intervals: Intervals, ends: set[tuple[str, str]]) -> dict[str, Interval]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate
 from theorykit.single_location.activations import Activation, Erf
-from theorykit.single_location.programs import STEEP, moments_program, propagate, risk_program
+from theorykit.single_location.programs import STEEP, moments_program, observed, propagate, risk_program
 from theorykit.single_location.tasks import Spiked, Task
 
 if TYPE_CHECKING:
@@ -167,19 +168,28 @@ class KeyMoments:
 
     # ---------------------------------------------------------------- for searches: fast, without errors
 
-    def grids(self, m_k: float, q_k: float, rtol: float, start: Grids | None = None) -> Grids:
-        """Grids that are good to ``rtol`` at these overlaps (of a unit key, without weights)."""
+    def grids(self, m_k: float, q_k: float, rtol: float, near: Grids | None = None) -> Grids:
+        """Grids that are good to ``rtol`` at these overlaps (of a unit key, without weights).
+
+        They are looked for around those at ``near`` by overlaps, if there are some.
+        """
         if self._is_silent(q_k):
             m_k, q_k = 1.0, 1.0
-        return self.measured(m_k, q_k, rtol, start)[0]
+        return self.measured(m_k, q_k, rtol, near=near)[0]
 
     def measured(
-        self, m_k: float, q_k: float, rtol: float, start: Grids | None = None, steps: Grids | None = None
+        self,
+        m_k: float,
+        q_k: float,
+        rtol: float,
+        start: Grids | None = None,
+        steps: Grids | None = None,
+        near: Grids | None = None,
     ) -> tuple[Grids, dict[str, Estimate]]:
         """Grids that are good to ``rtol`` at these overlaps, the same ones for all lengths, and the moments.
 
         Lengths share the tables that do not depend on them. ``start`` are grids that hold the integrals,
-        ``steps`` some that are not too fine.
+        ``steps`` some that are not too fine, ``near`` those at similar overlaps.
         """
         from theorykit.numerics.grids import hull
 
@@ -188,7 +198,10 @@ class KeyMoments:
         if not lengths:
             return {}, self.at(m_k, q_k)
         points = {n: self._point(n, m_k, q_k, None) for n in lengths}
-        shared = hull([start[n] if start else compiled.located(points[n], rtol) for n in lengths])
+        places = near or {}
+        shared = hull(
+            [start[n] if start else compiled.located(points[n], rtol, places.get(n)) for n in lengths]
+        )
         if steps:
             finest = hull([steps[n] for n in lengths])
             shared = {v: replace(i, step=min(i.step, finest[v].step)) for v, i in shared.items()}
@@ -223,12 +236,21 @@ class KeyMoments:
         if self._is_weightless(moments):
             return 0.0, 1.0
         unused = {} if self.is_normalized else {"residual": 0.0}
-        found = propagate(self.risk, {**moments, **_NO_VALUE, **unused}, ("best_m_v", "best_excess"))
-        m_v = float(found["best_m_v"])
+        found = observed(self.risk, {**moments, **_NO_VALUE, **unused})
+        m_v = found["best_m_v"]
         if not self.is_normalized:
             if found["best_excess"] > _CANCELS:
-                return m_v, float(found["best_excess"])
+                return m_v, found["best_excess"]
             moments = self.quick(m_k, q_k, grids, m_v)
         # of all forms, this one has the least rounding, also where normalized weights are all but uniform
         inputs = {**moments, "m_v": m_v, "q_v": m_v * m_v, "noise": 0.0}
-        return m_v, float(propagate(self.risk, inputs, ("excess",))["excess"])
+        excess = observed(self.risk, inputs)["excess"]
+        if not math.isfinite(excess):
+            raise ConvergenceError(
+                f"the risk of {self.activation!r} for {self.task!r} at m_k = {m_k:.6g} is {excess}",
+                last=(m_k, q_k, m_v),
+                residual=math.inf,
+                steps=0,
+                start="quadrature",
+            )
+        return m_v, excess

@@ -22,12 +22,14 @@ from theorykit.single_location.scan import FLAT, scan
 from theorykit.single_location.tasks import Spiked, Task
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from theorykit.single_location.moments import Grids
 
 __all__ = ["NOISE", "SEARCH", "Search", "find_optimum", "squared"]
 
-SEARCH, _SMOOTH, _FINAL = 1e-4, 1e-11, 1e-12  # accuracy of the grids of the search, the polynomial, the value
-_FINER = 1.3  # grids of the value, to start with, against those of the polynomial
+SEARCH, _FINAL = 1e-4, 1e-12  # accuracy of the grids of the search, and of the polynomial and the value
+_MOVED = 2.0  # times the errors of the moments where the grids were made: they are those at the minimum, close by
 _SMALL_GAIN = 0.02  # below it, coarse grids do not tell one key from another
 _FINEST = 1e-14  # no grid is asked to be better
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the polynomial does the rest
@@ -97,11 +99,12 @@ def _hidden_field(task: Task) -> Estimate:
 
 @dataclass(frozen=True)
 class Polished:
-    """A minimum in m_k: where, on which grids, error of m_k, how far the risk may be above its minimum, and how fast
-    the best v moves there."""
+    """A minimum in m_k: where, on which grids, relative errors of the moments on them, error of m_k, how far the risk
+    may be above its minimum, and how fast the best v moves there."""
 
     m_k: float
     grids: Grids
+    moment_errors: Mapping[str, float]
     key_error: float
     rise: float
     value_slope: float
@@ -169,12 +172,12 @@ class Search:
         )
 
     def _value(self, best: Polished) -> tuple[Estimate, Estimate]:
-        """(m_v, risk) at the minimum, on finer grids than those it was found on."""
-        if best.m_k == 0 or not best.grids:
+        """(m_v, risk) at the minimum, with the errors of the grids it was found on."""
+        if best.m_k == 0 or not any(best.grids.values()):
             return self.aligned.best_value(best.m_k, best.m_k**2, best.grids)
-        finer = {n: {v: i.refined(_FINER) for v, i in given.items()} for n, given in best.grids.items()}
-        moments = self.aligned.measured(best.m_k, best.m_k**2, self.accuracy(_FINAL), finer)[1]
-        return self.aligned.best_of(moments, best.m_k, best.m_k**2, finer)
+        found = self.aligned.quick(best.m_k, best.m_k**2, best.grids)
+        moments = {n: Estimate(v, _MOVED * best.moment_errors[n] * abs(v)) for n, v in found.items()}
+        return self.aligned.best_of(moments, best.m_k, best.m_k**2, best.grids)
 
     # ------------------------------------------------------------ along k*
 
@@ -208,9 +211,9 @@ class Search:
             self.gain = gain
         return self.gain < 1
 
-    def search_grids(self, m_k: float) -> Grids:
+    def search_grids(self, m_k: float, near: Grids | None = None) -> Grids:
         """Coarse grids that hold the integrals at m_k."""
-        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(SEARCH))
+        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(SEARCH), near)
 
     def between(self, low: float, high: float, grids: Grids) -> float:
         """Minimum in a bracket on one side of zero, in log |m_k|."""
@@ -245,23 +248,19 @@ class Search:
                     best, least = m_k, risk
         return best
 
-    def _smooth_grids(self, m_k: float) -> tuple[Grids, float]:
-        """Fine grids around m_k, on which the risk is a smooth function of it; their relative error."""
-        wanted = self.accuracy(_SMOOTH if self.activation.kind == "normalized" else _FINAL)
-        if m_k == 0:
-            return self.aligned.grids(0.0, 0.0, wanted), wanted
-        grids, moments = self.aligned.measured(m_k, m_k * m_k, wanted)
-        errors = [v.error / abs(v) for v in moments.values() if v != 0]
-        return grids, max(errors, default=0.0) if any(grids.values()) else 0.0
+    def _smooth_grids(self, m_k: float) -> tuple[Grids, Mapping[str, float]]:
+        """Fine grids around m_k, on which the risk is a smooth function of it; relative errors of the moments."""
+        grids, moments = self.aligned.measured(m_k, m_k * m_k, self.accuracy(_FINAL))
+        return grids, {n: v.error / abs(v) if v != 0 else 0.0 for n, v in moments.items()}
 
     def _polished(self, m_k: float) -> Polished:
         """Vertex of a quartic through five values on one fine grid."""
         if m_k == 0:
-            (grids, _), step = self._smooth_grids(0.0), 1e-3
+            grids, step = self.aligned.grids(0.0, 0.0, self.accuracy(_FINAL)), 1e-3
             ends = [self.quick_best(m, grids)[0] for m in (-step, step)]
             rise = FLAT * self.quick(0.0, grids)
-            return Polished(0.0, grids, self.blur_at_zero, rise, abs(ends[1] - ends[0]) / (2 * step))
-        grids, uneven = self._smooth_grids(m_k)
+            return Polished(0.0, grids, {}, self.blur_at_zero, rise, abs(ends[1] - ends[0]) / (2 * step))
+        grids, errors = self._smooth_grids(m_k)
         share, made_at = _POLISH, m_k
         for _ in range(_POLISH_ROUNDS):
             step = share * m_k
@@ -275,16 +274,17 @@ class Search:
             steep = vertex.curvature / max(min(values[2], 1 - values[2]), noise)
             if vertex.curvature == 0:
                 if share > 0.2:  # any key near here is as good
-                    return Polished(m_k, grids, share * abs(m_k), 50 * noise, slope)
+                    return Polished(m_k, grids, errors, share * abs(m_k), 50 * noise, slope)
                 share *= 10
                 continue
             m_k += vertex.offset * step
             if abs(vertex.offset) <= 1 and (steep <= _STEEP or share < _POLISH):
+                uneven = max(errors.values()) if any(grids.values()) else 0.0
                 error, rise = self._open(uneven * abs(step / m_k), steep, vertex, values[2])
-                return Polished(m_k, grids, error * abs(step), rise, slope)
+                return Polished(m_k, grids, errors, error * abs(step), rise, slope)
             share = min(share, share * math.sqrt(_STEEP / (2 * steep)))
             if abs(m_k / made_at - 1) > _NEAR:
-                (grids, uneven), made_at = self._smooth_grids(m_k), m_k
+                (grids, errors), made_at = self._smooth_grids(m_k), m_k
         raise ConvergenceError(
             f"the search over m_k did not settle for {self.activation!r} and {self.task!r}: last m_k = {m_k:.6g}",
             last=m_k,

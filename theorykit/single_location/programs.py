@@ -23,6 +23,7 @@ __all__ = [
     "bayes_risks",
     "is_aligned",
     "moments_program",
+    "observed",
     "program",
     "propagate",
     "risk_program",
@@ -102,6 +103,14 @@ def bayes_risks(task: Task, length: int) -> dict[str, Estimate]:
     found = compiled.values({"nu": task.nu, "L": length, "noise": task.noise})
     # a number that underflows is known to the last subnormal digit, times what multiplies it
     return {name: Estimate(float(v), v.error + _SUBNORMAL * length) for name, v in found.items()}
+
+
+def observed(compiled: Program, inputs: Mapping[str, float]) -> dict[str, float]:
+    """Closed observables without errors, for searches; some may be undefined (nan)."""
+    import numpy as np
+
+    values = compiled.observables(compiled.vector(inputs), np.zeros(0))
+    return dict(zip(compiled.layout["observables"], values.tolist(), strict=True))
 
 
 def propagate(

@@ -41,7 +41,7 @@ class Probed(Protocol):
         """Whether grids must be finer than so far to tell keys of such risks apart; they are from then on."""
         ...
 
-    def search_grids(self, m_k: float) -> Grids: ...
+    def search_grids(self, m_k: float, near: Grids | None = None) -> Grids: ...
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ class _Scan:
                 keys.pop()
         self._probe(0.0, *keys, *(-m for m in _OPPOSITE if m <= keys[-1]))
         if lowest(self.risks, FLAT) < 0:
-            self.local[-keys[-1]] = self.probed.search_grids(-keys[-1])
+            self.local[-keys[-1]] = self.probed.search_grids(-keys[-1], self.wide)
             self.grids = union(self.grids, self.local[-keys[-1]])
             self._probe(*(-m for m in keys if -m not in self.risks))
 
     def _wide_grids(self, largest: float) -> Grids:
         self.local[largest] = first = self.probed.search_grids(largest)
-        return mirrored(union(first, self.probed.search_grids(-min(largest, _OPPOSITE[-1]))))
+        return mirrored(union(first, self.probed.search_grids(-min(largest, _OPPOSITE[-1]), first)))
 
     def _probe(self, *keys: float) -> None:
         self.risks |= {m: self.probed.quick(m, self.grids) for m in keys}
@@ -144,7 +144,7 @@ class _Scan:
                 f"the risk falls up to m_k = {end:.3g}", last=end, residual=math.inf, steps=0, start="scan"
             )
         try:
-            more = self.probed.search_grids(end * self.factor)
+            more = self.probed.search_grids(end * self.factor, self.local.get(end))
         except ConvergenceError as error:
             self.factor = math.sqrt(self.factor)
             if self.factor < _LEAST_FACTOR:
