@@ -195,7 +195,7 @@ class Program:
         """
         from theorykit.numerics.quadrature import coarser, locate
 
-        return coarser(locate(self, self.vector(values), near), 4.0 if rtol > _COARSE else 2.0)
+        return coarser(locate(self, self.vector(values), near, rtol), 4.0 if rtol > _COARSE else 2.0)
 
     def measured(
         self,

@@ -24,6 +24,7 @@ _EXPONENTIAL = (360.0, 8.0)  # the same below and above 0, under a factor exp(-t
 _ON_LATTICES = ("half_line", "exponential")
 MORE_REACH = 3.0  # of a Gaussian variable, beyond that at similar parameters
 NEGLIGIBLE, DECAYED = 1e-18, 1e-7
+UNNOTICED = 1e-4  # of what is asked of a result
 
 
 class Vanishing(ConvergenceError):
@@ -39,19 +40,22 @@ class _NotDecayed(FloatingPointError):
 
 
 def locate(
-    plan: QuadraturePlan, parameters: np.ndarray, near: Intervals | None = None
+    plan: QuadraturePlan, parameters: np.ndarray, near: Intervals | None = None, rtol: float = 0.0
 ) -> dict[str, Interval]:
     """Intervals outside of which no variable contributes, with the first panel widths and steps.
 
     Every variable starts from the range that double precision can represent and is cut, in two passes, to where
-    its part of the tables (weighted by the importance of the outer variables) is above 1e-18. Where the integrand
-    overflows, the range shrinks; if the integrand has not decayed at its ends, the integral is out of reach.
+    its part of the tables (weighted by the importance of the outer variables) is above 1e-18, or what ``rtol``
+    allows. Where the integrand overflows, the range shrinks; if the integrand has not decayed at its ends, the
+    integral is out of reach.
 
     ``near`` are intervals at similar parameters: a range around them is tried first, and taken if the integrand is
-    negligible at its ends. What lies apart is not seen then.
+    negligible at its ends. What lies apart is not seen then. ``rtol`` is the relative accuracy that is wanted: for a
+    low one, more is negligible.
     """
+    negligible = max(NEGLIGIBLE, UNNOTICED * rtol)
     if near is not None:
-        around = _around(plan, parameters, near)
+        around = _around(plan, parameters, near, negligible)
         if around is not None:
             return around
     last_error, kind = "nothing evaluated", Vanishing
@@ -68,7 +72,7 @@ def locate(
                 v["name"]: first.get(v["measure"], Interval(-reach, reach, 2.0))
                 for v in plan.layout["variables"]
             }
-            return _trim_twice(plan, parameters, coarse)
+            return _trim_twice(plan, parameters, coarse, negligible)
         except _Zero as error:
             last_error = str(error)
         except _NotDecayed as error:
@@ -85,7 +89,9 @@ def locate(
     )
 
 
-def _around(plan: QuadraturePlan, parameters: np.ndarray, near: Intervals) -> dict[str, Interval] | None:
+def _around(
+    plan: QuadraturePlan, parameters: np.ndarray, near: Intervals, negligible: float
+) -> dict[str, Interval] | None:
     """Intervals within a range around known ones, or None where they reach to an end of it."""
     measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
     limits = {n: SPAN if m in _ON_LATTICES else REACHES[0] for n, m in measures.items()}
@@ -96,7 +102,7 @@ def _around(plan: QuadraturePlan, parameters: np.ndarray, near: Intervals) -> di
         low, high = max(interval.low - more, -limit), min(interval.high + more, limit)
         wide[name] = Interval(low, high, min(2.0, (high - low) / 48) if on_lattice else 1.0)
     try:
-        found = _trim(plan, parameters, wide, order=8)
+        found = _trim(plan, parameters, wide, 8, negligible)
     except FloatingPointError:
         return None
     for name, interval in found.items():
@@ -124,12 +130,14 @@ def widened(plan: QuadraturePlan, intervals: Intervals, ends: set[tuple[str, str
     return wider
 
 
-def _trim_twice(plan: QuadraturePlan, parameters: np.ndarray, coarse: Intervals) -> dict[str, Interval]:
+def _trim_twice(
+    plan: QuadraturePlan, parameters: np.ndarray, coarse: Intervals, negligible: float
+) -> dict[str, Interval]:
     measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
-    first = _trim(plan, parameters, coarse, order=4, whole_range=True)
+    first = _trim(plan, parameters, coarse, 4, negligible, whole_range=True)
     steps = {"half_line": 2.0, "exponential": 0.5}
     finer = {n: Interval(i.low, i.high, steps.get(measures[n], 1.0)) for n, i in first.items()}
-    second = _trim(plan, parameters, finer, order=8)
+    second = _trim(plan, parameters, finer, 8, negligible)
     return {n: _first_resolution(i, measures[n]) for n, i in second.items()}
 
 
@@ -142,7 +150,12 @@ def _first_resolution(interval: Interval, measure: str) -> Interval:
 
 
 def _trim(
-    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals, order: int, whole_range: bool = False
+    plan: QuadraturePlan,
+    parameters: np.ndarray,
+    intervals: Intervals,
+    order: int,
+    negligible: float,
+    whole_range: bool = False,
 ) -> dict[str, Interval]:
     """Cut the root variables to where their integrands live, then the others on what is left of those."""
     kept = dict(intervals)
@@ -153,7 +166,7 @@ def _trim(
         if whole_range:
             _require_decay(variable, whole.grids[variable].nodes, profile)
         if variable not in inner:  # where it is summed over, it may be needed elsewhere
-            kept[variable] = _cut(whole.grids[variable].nodes, profile, intervals[variable])
+            kept[variable] = _cut(whole.grids[variable].nodes, profile, intervals[variable], negligible)
     if not inner:
         return kept
     evaluation = Evaluation(plan, parameters, make_grids(plan, parameters, kept, order))
@@ -164,7 +177,7 @@ def _trim(
         importance[name] = np.maximum(importance.get(name, 0.0), profile)
         if whole_range and _is_judged_by(plan, name, roots):
             _require_decay(name, evaluation.grids[name].nodes, profile)
-        kept[name] = _cut(evaluation.grids[name].nodes, importance[name], intervals[name])
+        kept[name] = _cut(evaluation.grids[name].nodes, importance[name], intervals[name], negligible)
     return kept
 
 
@@ -254,9 +267,9 @@ def _outer_importance(
     return weight
 
 
-def _cut(nodes: np.ndarray, profile: np.ndarray, interval: Interval) -> Interval:
+def _cut(nodes: np.ndarray, profile: np.ndarray, interval: Interval, negligible: float) -> Interval:
     """The interval where the profile is not negligible, with one step of margin."""
-    active = np.flatnonzero(profile > NEGLIGIBLE)
+    active = np.flatnonzero(profile > negligible)
     if active.size == 0:
         return interval
     low = max(interval.low, float(nodes[active[0]]) - interval.step)

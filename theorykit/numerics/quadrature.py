@@ -70,6 +70,7 @@ class Result:
 REFINEMENT = 1.5  # of one variable, to see what it changes
 GROWTH = 1.6  # of a variable that changes too much, at most
 MARGIN = 1.15
+TAIL = 0.05  # of the target, up to which the ends of the grids stay where they are
 
 #: Evaluations by their intervals, whose tables may serve at other parameters.
 Known = dict[tuple, Evaluation]
@@ -202,12 +203,11 @@ def integrate(
                 current = _refined(plan, current, name, grow)
             grown |= set(slow)
             continue
-        wider = _widened(base, current)
+        wider = _widened(base, current) if _is_cut_short(base, values, target) else None
         if wider is None:
             break
         current = wider
-    beyond = [(name, below + above) for name, below, above in base.tails()]
-    errors = errors + sum(_moves(base, values, beyond).values())
+    errors = errors + _beyond(base, values)
     if slow:  # not the geometric convergence that the comparison of two lattices relies on
         errors = errors + sum(_moves(base, values, base.roughness(on_lattices=True)).values())
     return _checked(plan, parameters, values, errors, current, total, options)
@@ -269,6 +269,17 @@ def _compare(
         rough[name] = np.maximum(rough.get(name, 0.0), finer_rough)
         count += more
     return changes, rough, count
+
+
+def _beyond(base: Evaluation, values: np.ndarray) -> np.ndarray:
+    """How far what lies beyond the ends of the grids moves the observables."""
+    moves = _moves(base, values, [(name, below + above) for name, below, above in base.tails()])
+    return np.asarray(sum(moves.values()) + np.zeros_like(values))
+
+
+def _is_cut_short(base: Evaluation, values: np.ndarray, target: np.ndarray) -> bool:
+    """Whether what lies beyond the ends matters."""
+    return bool(np.any(_beyond(base, values) > TAIL * target))
 
 
 def _widened(base: Evaluation, intervals: Intervals) -> dict[str, Interval] | None:

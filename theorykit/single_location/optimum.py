@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["NOISE", "SEARCH", "Search", "find_optimum", "squared"]
 
 SEARCH, _FINAL = 1e-4, 1e-12  # accuracy of the grids of the search, and of the polynomial and the value
-_MOVED = 2.0  # times the errors of the moments where the grids were made: they are those at the minimum, close by
+_MOVED = (
+    2.0  # times the errors of the moments where the grids were made: they are those at the minimum, close by
+)
 _SMALL_GAIN = 0.02  # below it, coarse grids do not tell one key from another
 _FINEST = 1e-14  # no grid is asked to be better
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the polynomial does the rest
