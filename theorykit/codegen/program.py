@@ -120,18 +120,20 @@ class Program:
     ) -> np.ndarray:
         """The tables of one stage on the given grids, shape (outputs, *dims)."""
         layout = self.layout["stages"][stage]
-        dims, reduced = layout["dims"], layout["reduced"]
-        sizes = [grids[d].nodes.size for d in dims]
+        reduced = layout["reduced"]
+        nodes = [grids[d].nodes for d in layout["dims"]]
+        sizes = [n.size for n in nodes]
         out = np.empty((layout["outputs"], *sizes))
-        loops = [*dims, *([reduced] if reduced else [])]
-        arguments = [parameters, *[grids[v].nodes for v in loops]]
+        arguments = [parameters, *nodes]
+        work = math.prod(sizes)
         if reduced:
-            arguments.append(grids[reduced].weights)
-            if grids[reduced].panels is not None:
-                arguments += [grids[reduced].blocks, grids[reduced].panels]
+            grid = grids[reduced]
+            work *= grid.nodes.size
+            arguments += [grid.nodes, grid.weights]
+            if grid.panels is not None:
+                arguments += [grid.blocks, grid.panels]
         arguments += [tables[i] for i in layout["inputs"]]
         rows = sizes[0] if sizes else 1
-        work = math.prod(grids[v].nodes.size for v in loops)
         share_out(self._stages[stage], [*arguments, out], rows, work)
         return out
 

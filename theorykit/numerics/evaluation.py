@@ -181,7 +181,8 @@ class Evaluation:
         return found
 
     def is_finite(self) -> bool:
-        return all(bool(np.all(np.isfinite(t))) for t in self.tables)
+        # one pass: a sum is finite if all terms are, unless it overflows
+        return all(math.isfinite(t.sum()) or bool(np.isfinite(t).all()) for t in self.tables)
 
 
 def parameter_text(plan: QuadraturePlan, parameters: np.ndarray) -> str:

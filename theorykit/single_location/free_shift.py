@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from theorykit.errors import ConvergenceError
@@ -41,8 +42,12 @@ class _Shifted:
     task: Task
     evaluations: int = 0
 
+    @cached_property
+    def _unshifted(self) -> KeyMoments:
+        return KeyMoments(self.task, Erf(0.0), aligned=True)
+
     def at(self, shift: float) -> KeyMoments:
-        return KeyMoments(self.task, Erf(shift), aligned=True)
+        return self._unshifted.at_shift(shift)
 
     def quick(self, point: Any, grids: Grids) -> tuple[float, float]:
         """(best m_v, risk) on given grids."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,12 @@ class KeyMoments:
         self.is_normalized = activation.kind == "normalized"
         self.risk = risk_program(activation)
         self._programs: dict[bool, Program] = {}
+
+    def at_shift(self, shift: float) -> KeyMoments:
+        """Those of erf attention with another shift: an argument of the same programs."""
+        other = copy(self)
+        other.activation = Erf(shift)
+        return other
 
     def _program(self, with_value: bool) -> Program:
         if with_value not in self._programs:
