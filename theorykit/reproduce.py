@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from theorykit import single_location as slr
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["MAX", "SPIKED", "Comparison", "compile_for", "single_location"]
+__all__ = ["MAX", "SPIKED", "Comparison", "compute_share", "single_location"]
 
 _ESTIMATORS = ("bayes", "softmax", "softplus", "erf-best", "linear", "best-elementwise")
 
@@ -59,6 +61,9 @@ MAX = Comparison(
     lengths={"L = 2": 2, "L = 10": 10, "L = 1, 2 or 3": {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}},
 )
 
+#: Of the second comparison, what a second process computes: about half of all work.
+_SHARE = ("bayes", "softmax", "softplus")
+
 
 def single_location(
     folder: str | Path, comparisons: tuple[Comparison, ...] = (SPIKED, MAX), progress: bool = False
@@ -83,17 +88,13 @@ def single_location(
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     total = sum(comparison.points for comparison in comparisons)
-    found = {}
-    helpers = _compilers(comparisons[1:])
-    with progress_bar("risks", total=total, enabled=progress) as bar:
-        for comparison in comparisons:
-            if comparison.name in helpers:
-                _equations()  # something to do meanwhile
-                helpers[comparison.name].wait()
-            found[comparison.name] = _compute(comparison, bar)
+    with progress_bar("risks", total=total, enabled=progress) as bar, _second_process(comparisons) as second:
+        parts = {c.name: _compute(c, _own_share(c, second), bar) for c in comparisons}
+        equations = _equations()
+        found = {c.name: _completed(c, parts[c.name], second, bar) for c in comparisons}
     for comparison in comparisons:
         _write(comparison, found[comparison.name], target)
-    (target / "equations.tex").write_text(_equations(), encoding="utf-8")
+    (target / "equations.tex").write_text(equations, encoding="utf-8")
     return found
 
 
@@ -111,39 +112,66 @@ def _equations() -> str:
     return cache.text(_LATEX, lambda: latex("single_location"))
 
 
-def _compilers(comparisons: tuple[Comparison, ...]) -> dict[str, subprocess.Popen[bytes]]:
-    """Where nothing is compiled yet, a process for each comparison that compiles what it needs meanwhile.
-
-    A process that fails is no loss: whatever is missing afterwards is compiled here.
-    """
-    from theorykit.codegen import cache
-
-    if cache.known_text(_LATEX) is not None or (os.cpu_count() or 1) < 2:
-        return {}
-    known = [c for c in comparisons if c in (SPIKED, MAX)]
-    code = "from theorykit.reproduce import compile_for; compile_for({!r})"
-
-    def start(name: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", code.format(name)]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    return {c.name: start(c.name) for c in known}
+@contextmanager
+def _second_process(comparisons: tuple[Comparison, ...]) -> Iterator[subprocess.Popen[bytes] | None]:
+    """A process that computes its share meanwhile, where there is a second processor for it."""
+    if comparisons != (SPIKED, MAX) or (os.cpu_count() or 1) < 2:
+        yield None
+        return
+    command = [sys.executable, "-c", "from theorykit.reproduce import compute_share; compute_share()"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
-def compile_for(name: str) -> None:
-    """Have everything compiled that a comparison of this module needs, by computing a few of its points."""
-    (comparison,) = [c for c in (SPIKED, MAX) if c.name == name]
-    length = next(iter(comparison.lengths))
-    nu = (comparison.nu[1], comparison.nu[-1])
-    few = replace(comparison, nu=nu, lengths={length: comparison.lengths[length]})
-    _compute(few, lambda: None)
+def compute_share() -> None:
+    """Write the share of the second process to standard output, as a pickled Dataset."""
+    data = _compute(MAX, _SHARE, lambda: None)
+    sys.stdout.buffer.write(pickle.dumps(data))
 
 
-def _compute(comparison: Comparison, advance: Callable[[], None]) -> xr.Dataset:
+def _own_share(comparison: Comparison, second: object) -> tuple[str, ...]:
+    if second is None or comparison is not MAX:
+        return comparison.estimators
+    return tuple(e for e in comparison.estimators if e not in _SHARE)
+
+
+def _completed(
+    comparison: Comparison,
+    part: xr.Dataset,
+    second: subprocess.Popen[bytes] | None,
+    advance: Callable[[], None],
+) -> xr.Dataset:
+    """The comparison with the share of the second process; what that failed to do is computed here."""
+    missing = tuple(e for e in comparison.estimators if e not in _own_share(comparison, second))
+    if second is None or not missing:
+        return part
+    import xarray as xr
+
+    from theorykit.single_location.comparison import estimator
+
+    answer, _ = second.communicate()
+    if second.returncode == 0:
+        other = pickle.loads(answer)
+        for _ in range(other["risk"].size):
+            advance()
+    else:
+        other = _compute(comparison, missing, advance)
+    joined = xr.concat([part, other], "estimator", combine_attrs="override")
+    return joined.sel(estimator=[estimator(e).label for e in comparison.estimators])
+
+
+def _compute(comparison: Comparison, estimators: tuple[str, ...], advance: Callable[[], None]) -> xr.Dataset:
+    from theorykit.codegen.program import single_threaded
     from theorykit.single_location.comparison import compare_risks
 
     over = {"length": list(comparison.lengths.values()), "nu": comparison.nu}
-    data = compare_risks(comparison.task, comparison.estimators, over, excess=True, progress=advance)
+    with single_threaded():  # two processes share the processors
+        data = compare_risks(comparison.task, estimators, over, excess=True, workers=1, progress=advance)
     return data.assign_coords(length=list(comparison.lengths))
 
 
