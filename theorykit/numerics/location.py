@@ -227,7 +227,8 @@ def _reduced_profile(
         total = np.abs(evaluation.tables[index])
         if not np.all(np.isfinite(total)):
             raise FloatingPointError("a table is not finite")
-        weight = _outer_importance(stage["dims"], evaluation, importance) / np.where(total > 0, total, 1.0)
+        total = np.where(total > 0, total, 1.0)
+        weight = _outer_importance(stage["dims"], evaluation, importance)
         for start in range(0, grid.nodes.size, block):
             stop = min(start + block, grid.nodes.size)
             part = grid.part(start, stop)
@@ -237,7 +238,7 @@ def _reduced_profile(
                 {**evaluation.grids, variable: part},
                 _sliced(evaluation, index, variable, slice(start, stop)),
             )
-            share = table * weight
+            share = table / total * weight
             profile[start:stop] = np.maximum(profile[start:stop], max(share.max(), -share.min()))
     return profile
 
