@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate
 from theorykit.theory import Prediction, Theory, ValidationPoint
 from theorykit.validation.run import validate
@@ -56,6 +58,23 @@ def test_a_doubt_is_not_a_failure_and_an_empty_one_is_none():
     assert abs(report.rows[2].z) > 10
     assert not report.ok
     assert validate(COIN, study="wrong", points=[0, 2, 3]).ok
+
+
+def unsolvable():
+    raise ConvergenceError("fixed point not reached")
+
+
+def test_a_point_without_a_solution_loses_no_other():
+    hard = ValidationPoint({"chance": 0.7}, unsolvable, partial(toss, 0.7), 1000)
+    theory = replace(COIN, studies={"hard": lambda: (point(0.5), hard)})
+    report = validate(theory, study="hard")
+    assert len(report.rows) == 1 and report.passes(report.rows[0])
+    assert report.unsolved == (({"chance": 0.7}, "fixed point not reached"),)
+    assert not report.ok
+    assert report.verdict.endswith("; no solution at chance=0.7 (fixed point not reached)")
+    assert report.to_dict()["unsolved"][0]["message"] == "fixed point not reached"
+    with pytest.raises(ConvergenceError):
+        validate(theory, study="hard", points=[1])
 
 
 @pytest.mark.parametrize(

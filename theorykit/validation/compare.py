@@ -104,6 +104,8 @@ class ValidationReport:
         Largest |z| that passes.
     title : str
         What was validated.
+    unsolved : tuple of (parameters, message)
+        Points at which the theory has no number, and why.
 
     Examples
     --------
@@ -123,6 +125,7 @@ class ValidationReport:
     rows: tuple[Comparison, ...]
     threshold: float = 4.0
     title: str = "theory versus simulation"
+    unsolved: tuple[tuple[Mapping[str, Any], str], ...] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         rows = tuple(self.rows)
@@ -152,8 +155,8 @@ class ValidationReport:
 
     @property
     def ok(self) -> bool:
-        """No row fails, and all z together have a plausible size."""
-        return not self.failures and self.plausible
+        """No row fails, every point is solved, and all z together have a plausible size."""
+        return not self.failures and not self.unsolved and self.plausible
 
     @property
     def worst(self) -> Comparison:
@@ -198,8 +201,11 @@ class ValidationReport:
         judged, count = self.judged, self.degrees_of_freedom
         doubtful = len(self.rows) - len(judged)
         rest = f"; {doubtful} row{'s are' if doubtful > 1 else ' is'} not judged" if doubtful else ""
+        if self.unsolved:
+            where = "; ".join(f"{describe(parameters)} ({message})" for parameters, message in self.unsolved)
+            rest += f"; no solution at {where}"
         if not judged:
-            return f"no verdict{rest}"
+            return f"{'no verdict' if self.ok else 'FAILED'}{rest}"
         size = "too large" if self.rms_z > 1.0 else "too small: errors overstated"
         return (
             f"{'ok' if self.ok else 'FAILED'}: {len(judged) - len(self.failures)} of {len(judged)} rows within "
@@ -238,6 +244,7 @@ class ValidationReport:
             "p_value": self.p_value,
             "plausible": self.plausible,
             "worst": self.worst.name,
+            "unsolved": [{"parameters": _plain(p), "message": m} for p, m in self.unsolved],
             "rows": [
                 {
                     "name": row.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from theorykit.errors import require_integer
+from theorykit.errors import ConvergenceError, require_integer
 from theorykit.theory import Prediction, Theory, ValidationPoint, resolve
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def validate(
     -------
     ValidationReport
         A table of z-scores; ``.ok`` says whether theory and simulation agree. Where a theory says that it may not
-        hold, the difference is shown and not judged.
+        hold, the difference is shown and not judged. Points at which the theory has no solution
+        (:class:`ConvergenceError`) are ``.unsolved``: then the report is not ok.
 
     Raises
     ------
@@ -60,12 +61,18 @@ def validate(
         trials = require_integer("trials", trials, low=1)
     wanted = _chosen(points, len(known))
     streams = _streams(seed, len(known), np)
-    rows = []
+    rows, unsolved = [], []
     for done, index in enumerate(wanted):
         if on_point is not None:
             on_point(done, len(wanted))
         point = known[index]
-        predicted = point.theory()
+        try:
+            predicted = point.theory()
+        except ConvergenceError as error:
+            unsolved.append((dict(point.parameters), str(error)))
+            if len(unsolved) == len(wanted):
+                raise
+            continue
         values, doubt = (
             (predicted.values, predicted.doubt) if isinstance(predicted, Prediction) else (predicted, "")
         )
@@ -76,7 +83,7 @@ def validate(
         rows += [
             Comparison.of(n, dict(point.parameters), v, found[n], doubt=doubt) for n, v in values.items()
         ]
-    return ValidationReport(tuple(rows), title=title)
+    return ValidationReport(tuple(rows), title=title, unsolved=tuple(unsolved))
 
 
 def _points(theory: Theory, study: str | None) -> tuple[tuple[ValidationPoint, ...], str]:
