@@ -109,6 +109,7 @@ class TestComplement:
             Expectation(sp.cos(x) * Expectation(sp.exp(-t * y**2), y), x),
             sp.cos(z),
             ONE**2,
+            BELOW + normal_cdf(z) / 10,
             HalfLine(sp.exp(-t) * normal_cdf(z + sp.log(t)), t),
         ],
         ids=str,

@@ -342,3 +342,29 @@ def test_elementwise_moments_of_random_lengths_are_averages():
         for j in (0, 1):
             truth = mp.fsum(mp.mpf(p) * mp.mpf(parts[n][j].value) for n, p in law.items())
             assert within(mixed[j], truth, slack=1e-15 * float(truth))
+
+
+def normalized_of_two(nu, m_k, kernel):
+    """(A, B) of the max task at two tokens with an aligned key, in the difference and the mean of the fields."""
+    halves, weights = np.polynomial.legendre.leggauss(16)
+    edges = np.concatenate([-np.geomspace(9, 1e-3 / nu, 160), np.geomspace(1e-3 / nu, 9, 160)])
+    half = np.diff(edges)[:, None] / 2
+    d = (edges[:-1, None] + half + half * halves).ravel()
+    mean = np.linspace(-9, 9, 721)[:, None]
+    law = (half * weights).ravel() * np.exp(-d * d / 2) * np.exp(-mean * mean / 2) * (18 / 720) / (2 * np.pi)
+    first, second = (kernel(m_k * (mean + sign * d) / math.sqrt(2)) for sign in (1, -1))
+    share = first / (first + second)
+    own = 1 / (1 + np.exp(-np.clip(math.sqrt(2) * nu * d, -700, 700)))
+    return float(np.sum(law * (own * share + (1 - own) * (1 - share)))), float(
+        np.sum(law * (share**2 + (1 - share) ** 2))
+    )
+
+
+@pytest.mark.parametrize("nu", [*(pytest.param(nu, marks=pytest.mark.slow) for nu in (20.0, 30.0)), 1e4])
+def test_strong_signals_of_the_max_task(nu):
+    """Softplus attention where the location is all but the largest field: a sum over both fields."""
+    A, B = slr.attention_moments(slr.Max(nu, 2), slr.Softplus(), 3.0, 9.0)
+    expected = normalized_of_two(nu, 3.0, lambda x: np.logaddexp(0, x))
+    assert abs(A - expected[0]) <= A.error + 1e-13
+    assert abs(B - expected[1]) <= B.error + 1e-13
+    assert max(A.error, B.error) < 1e-11

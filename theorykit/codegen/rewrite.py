@@ -95,6 +95,9 @@ def complement(factor: sp.Expr) -> sp.Expr:
         return factor.with_integrand(density * complement(factor.integrand / density))
     if isinstance(factor, TruncatedExpectation):
         return normal_cdf(-factor.upper) + factor.with_integrand(complement(factor.integrand))
+    if isinstance(factor, sp.Add):  # a probability and small corrections to it
+        (main,) = [a for a in factor.args if isinstance(a, TruncatedExpectation)] or factor.args[:1]
+        return complement(main) - (factor - main)
     if isinstance(factor, sp.exp):
         return one_minus_exp(-factor.args[0])
     if isinstance(factor, normal_cdf):

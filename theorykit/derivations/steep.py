@@ -9,6 +9,14 @@ The Laplace factors of an exponential kernel are steps in the field x of a token
 
 and with :math:`t=r^c` nothing is steep or wide any more, however large c is (the first is an integration by parts:
 :math:`e^{-u}` is the probability that an exponential variable exceeds u). Both hold for c > 0.
+
+A location drawn from softmax(nu x) is the place of the largest of x + G/nu, G Gumbel noise: -log of the exponential
+variables above. With the field :math:`y=-\log(s)/\nu` instead of the Laplace variable s, the other tokens lie below it
+up to that noise, as at nu = inf, and
+
+.. math::
+    E_x[e^{-se^{\nu x}}g(x)]=\int_{-\infty}^y\phi g\,dx+\frac1\nu\int_0^\infty\Big[e^{-e^{h}}(\phi g)(y+h/\nu)
+    -(1-e^{-e^{-h}})(\phi g)(y-h/\nu)\Big]dh.
 """
 
 from __future__ import annotations
@@ -17,14 +25,15 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from theorykit.derivations.nodes import Expectation, HalfLine
+from theorykit.derivations.nodes import Expectation, HalfLine, TruncatedExpectation
 from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf
 from theorykit.errors import DerivationError
 
-__all__ = ["OWN", "SCALED", "over_weights", "rescaled"]
+__all__ = ["OWN", "SCALED", "over_hidden_field", "over_weights", "rescaled"]
 
 SCALED = sp.Symbol("r", positive=True)  # Laplace variable to the power 1/c
 OWN = sp.Symbol("u", positive=True)  # weight of one token, times the Laplace variable
+EDGE = sp.Symbol("w", positive=True)  # distance from the largest noisy field
 
 
 def over_weights(expression: sp.Expr, t: sp.Symbol) -> sp.Expr:
@@ -76,3 +85,45 @@ def _over_weight(node: Expectation, t: sp.Symbol) -> HalfLine:
     if degree == 0:
         return HalfLine(sp.exp(-u) * normal_cdf(place), u)
     return HalfLine(u ** (degree - 1) * sp.exp(-u) * normal_pdf(place) / slope, u)
+
+
+def over_hidden_field(node: HalfLine, steepness: sp.Expr, fields: tuple[sp.Symbol, sp.Symbol]) -> sp.Expr:
+    """The Laplace variable s of the location probabilities as the noisy field of the hidden token.
+
+    ``fields`` names the field of a token (of the noisy one, in the result) and that of a token below it. A half-line
+    integral inside that over s becomes the outer one.
+    """
+    s, inside = node.variable, node.integrand
+    if isinstance(inside, HalfLine):
+        return HalfLine(over_hidden_field(HalfLine(inside.integrand, s), steepness, fields), inside.variable)
+    terms = [_collected(term * s, s) for term in sp.Add.make_args(inside)]
+    moved = [_rewritten(term, lambda average: _beside(average, s, steepness, fields)) for term in terms]
+    return Expectation(sp.Add(*moved), [fields[0]])
+
+
+def _beside(
+    node: Expectation, s: sp.Symbol, steepness: sp.Expr, fields: tuple[sp.Symbol, sp.Symbol]
+) -> sp.Expr:
+    """One-token average with a Laplace factor in s, given the noisy field of the hidden token."""
+    x, below = fields
+    likelihood = sp.exp(steepness * x)
+    factors = sp.Mul.make_args(node.integrand)
+    own, wrong = gamma_weight(s * likelihood, 1), sp.exp(-s * likelihood)
+    found = [f for f in factors if f in (own, wrong)]
+    if len(found) != 1:
+        raise DerivationError(f"{node} must have one Laplace factor in {s}")
+    rest = sp.Mul(*[f for f in factors if f != found[0]])
+    rest = Expectation(rest, [v for v in node.variables if v != x])
+    if found[0] == own:
+        u, move = OWN, sp.log(OWN) / steepness
+        return HalfLine(sp.exp(-u) * sp.exp(-x * move - move**2 / 2) * rest.xreplace({x: x + move}), u)
+    if not rest.has(x):
+        move = sp.log(OWN) / steepness
+        return rest * HalfLine(sp.exp(-OWN) * normal_cdf(x + move), OWN)
+    w = EDGE
+    far = 1 + w**2  # exp(h)
+    move = sp.log(far) / steepness
+    above = sp.exp(-far) * (normal_pdf(x) * rest).xreplace({x: x + move})
+    under = (1 - sp.exp(-1 / far)) * (normal_pdf(x) * rest).xreplace({x: x - move})
+    edge = HalfLine((above - under) * 2 * w / far / steepness, w)
+    return TruncatedExpectation(rest.xreplace({x: below}), below, x) + edge

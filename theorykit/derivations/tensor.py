@@ -64,8 +64,9 @@ class _Tensor:
         if isinstance(node, Expectation):
             return self._expectation(node, environment, depth)
         if isinstance(node, HalfLine):
-            # the law of an exponential variable is steep in log u, and cheap where it stands alone
-            s, w = self._axis(-32.0, 18.0, 300 if node.integrand.has(sp.exp(-node.variable)) else 180)
+            # steep in log t: the law of an exponential variable, and whatever is innermost
+            is_steep = depth >= 2 or node.integrand.has(sp.exp(-node.variable))
+            s, w = self._axis(-32.0, 18.0, 300 if is_steep else 180)
             t = np.exp(s)
             if depth == 0 and _height(node) > 3:
                 return self._one_by_one(node, environment, t, w * t)

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate
 from theorykit.single_location.activations import Activation, Erf
-from theorykit.single_location.programs import STEEP, moments_program, observed, propagate, risk_program
-from theorykit.single_location.tasks import Spiked, Task
+from theorykit.single_location.programs import (
+    STEEP,
+    STRONG,
+    moments_program,
+    observed,
+    propagate,
+    risk_program,
+)
+from theorykit.single_location.tasks import Max, Spiked, Task
 
 if TYPE_CHECKING:
     from theorykit.codegen.program import Program
@@ -26,12 +33,18 @@ __all__ = ["KeyMoments", "mix"]
 
 # squared weights below this are no weights: v = 0, of excess risk 1, is as good, and A/B would overflow
 _NO_WEIGHT = 1e-200
-_UNDERFLOW = (
-    1e-290  # bound of an integral whose integrand, smooth over the nodes of a coarse grid, underflows
-)
+# bound of an integral whose integrand, smooth over the nodes of a coarse grid, underflows
+_UNDERFLOW = 1e-290
+_STRONG_ACCURACY = 1e-11  # of an integral in three variables, to save the last refinements
 _CANCELS = 0.05  # share of a residual in the sizes of its terms from which their rounding matters
 _NO_VALUE = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
 _NORMALIZED = ("miss", "miss_square", "leak")
+
+
+def _strong_options() -> Options:
+    from theorykit.numerics.quadrature import Options
+
+    return Options(rtol=_STRONG_ACCURACY)
 
 
 def mix(parts: list[tuple[float, Mapping[str, Estimate]]]) -> dict[str, Estimate]:
@@ -77,9 +90,17 @@ class KeyMoments:
 
     def _program(self, with_value: bool) -> Program:
         if with_value not in self._programs:
-            found = moments_program(self.task, self.activation, self.aligned, with_value)
+            found = moments_program(
+                self.task, self.activation, self.aligned, with_value, self._has_strong_signal
+            )
             self._programs[with_value] = found
         return self._programs[with_value]
+
+    @property
+    def _has_strong_signal(self) -> bool:
+        """Whether the location is all but the largest field, and integrated over as such."""
+        finite = isinstance(self.task, Max) and math.isfinite(self.task.nu)
+        return finite and self.aligned and self.is_normalized and self.task.nu > STRONG
 
     def _point(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, float]:
         values = {"nu": self.task.nu, "L": float(length), "m_k": m_k, "q_k": q_k}
@@ -120,7 +141,10 @@ class KeyMoments:
         point = self._point(length, m_k, q_k, m_v)
         if intervals is None and self._is_steep(q_k):
             return self._at_steep(point)
-        return self._program(m_v is not None).values(point, self.options, intervals)
+        options = self.options
+        if options is None and self._has_strong_signal:
+            options = _strong_options()
+        return self._program(m_v is not None).values(point, options, intervals)
 
     def _is_steep(self, q_k: float) -> bool:
         exponential = self.activation.formula.text == "exp(x)" and self.is_normalized

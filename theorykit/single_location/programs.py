@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STEEP",
+    "STRONG",
     "bayes_risks",
     "is_aligned",
     "moments_program",
@@ -32,6 +33,7 @@ __all__ = [
 
 
 STEEP = 8.0  # exponential weights exp(c x) with a larger c are integrated over themselves, not over x
+STRONG = 16.0  # nu of the max task above which the location is treated as that of the largest noisy field
 _SUBNORMAL = 5e-324
 
 

@@ -56,6 +56,9 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
             add("normalized_moments", task, kernel, task=task, kernel=kernel, aligned=task != "spiked")
         add("elementwise_moments", task, "1 + erf(shift + x)", task=task, activation="1 + erf(x)",
             aligned=task != "spiked", shifted=True)  # fmt: skip
+        if task != "max_infinite":
+            add("normalized_moments", task, "exp(x)", "strong signal", task=task, kernel="exp(x)",
+                aligned=task != "spiked", steep=True)  # fmt: skip
         if task != "spiked":
             add("normalized_moments", task, "exp(x)", "any key", task=task, kernel="exp(x)")
             add("elementwise_moments", task, "1 + x", "any key", task=task, activation="1 + x")

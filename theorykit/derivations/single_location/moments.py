@@ -20,7 +20,7 @@ import sympy as sp
 
 from theorykit.derivations.laplace import expand_token_sums, factorize_tokens, laplace_denominators
 from theorykit.derivations.ledger import Definition, Derivation, Equations, Limit, Step, proved, verified
-from theorykit.derivations.nodes import Largest, TokenExpectation
+from theorykit.derivations.nodes import HalfLine, Largest, TokenExpectation
 from theorykit.derivations.single_location.risk import (
     LEAK,
     MEAN,
@@ -50,7 +50,7 @@ from theorykit.derivations.single_location.symbols import (
     pairs,
     quantities,
 )
-from theorykit.derivations.steep import over_weights, rescaled
+from theorykit.derivations.steep import over_hidden_field, over_weights, rescaled
 
 __all__ = ["derive_elementwise_moments", "derive_normalized_moments"]
 
@@ -205,11 +205,12 @@ def derive_normalized_moments(
 ) -> Derivation:
     """Moments of b(chi_l)/sum_m b(chi_m): "miss", "miss_square", "leak" in nu, L, m_k (and q_k).
 
-    ``steep``: a form for long keys, for the spiked task and the kernel exp(x); it needs q_k > 0.
+    ``steep``: a form for long keys, for the spiked task and the kernel exp(x), which needs q_k > 0, or for strong
+    signals of the max task, which needs nu > 0.
     """
     model = _Model(task, aligned and task != "spiked")
-    if steep and (task, kernel) != ("spiked", "exp(x)"):
-        raise ValueError(f"steep needs the spiked task and the kernel exp(x), got {task!r} and {kernel!r}")
+    if steep and task != "max" and (task, kernel) != ("spiked", "exp(x)"):
+        raise ValueError(f"steep needs the max task, or spiked and exp(x), got {task!r} and {kernel!r}")
 
     def b(i: sp.Basic) -> sp.Expr:
         return KERNEL(model.score(i))
@@ -251,7 +252,7 @@ def derive_normalized_moments(
             insert,
         )
         if steep:
-            chain, final = _over_weights(chain, symbol)
+            chain, final = (_over_hidden_field if task == "max" else _over_weights)(model, chain, symbol)
         definitions, steps, equations[symbol] = (*definitions, *more), (*steps, *chain), final
     record = _record(
         f"single_location.normalized_moments.{task}",
@@ -264,8 +265,27 @@ def derive_normalized_moments(
     return Derivation(record.name, title, PAPER, definitions, steps, record)
 
 
-def _over_weights(chain: tuple[Step, ...], symbol: sp.Symbol) -> tuple[tuple[Step, ...], sp.Expr]:
+def _over_hidden_field(
+    model: _Model, chain: tuple[Step, ...], symbol: sp.Symbol
+) -> tuple[tuple[Step, ...], sp.Expr]:
+    """The location as the largest of noisy fields: close to nu = inf, and the closer the larger nu is."""
+    last, label = chain[-1], symbol.name.replace("_", " ")
+    if not isinstance(last.rhs, HalfLine) or not last.rhs.has(S):
+        return chain, last.rhs
+    beside = over_hidden_field(last.rhs, NU, (FIELD, BELOW))
+    step = Step(
+        f"noisy field of the hidden token ({label})", last.rhs, beside, (last.name,),
+        "s = exp(-nu x): the hidden token has the largest chi* + Gumbel noise/nu, the noise is integrated by parts",
+        verified({**model.point, "nu": 2.9}, left="legendre", right="trapezoid", slow=symbol != MISS),
+    )  # fmt: skip
+    return (*chain, step), beside
+
+
+def _over_weights(
+    model: _Model, chain: tuple[Step, ...], symbol: sp.Symbol
+) -> tuple[tuple[Step, ...], sp.Expr]:
     """The weight of a token as the variable, and a Laplace variable whose range does not grow with the key."""
+    del model
     last, label = chain[-1], symbol.name.replace("_", " ")
     weights = over_weights(last.rhs, T)
     scaled = rescaled(weights, sp.sqrt(Q_K))
