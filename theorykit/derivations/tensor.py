@@ -66,7 +66,7 @@ class _Tensor:
         if isinstance(node, HalfLine):
             # steep in log t: the law of an exponential variable, and whatever is innermost
             is_steep = depth >= 2 or node.integrand.has(sp.exp(-node.variable))
-            s, w = self._axis(-32.0, 18.0, 300 if is_steep else 180)
+            s, w = self._axis(-32.0, 18.0, 400 if is_steep else 180)
             t = np.exp(s)
             if depth == 0 and _height(node) > 3:
                 return self._one_by_one(node, environment, t, w * t)
