@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["density", "outliers"]
 
+_ROUNDING = 1e-15
+
 
 def density(model: Attention, grid: Any) -> xr.Dataset:
     """Limiting density of the eigenvalues of K^T X^T X K/n.
@@ -55,8 +57,9 @@ def density(model: Attention, grid: Any) -> xr.Dataset:
     values = np.zeros(points.size)
     inside = points > 0
     if np.any(inside):
-        found = _solved(model, points[inside])["stieltjes"].imag / np.pi
-        values[inside] = np.maximum(found, 0.0)
+        found = _solved(model, points[inside])["stieltjes"]
+        # outside of the bulk an imaginary part is rounding
+        values[inside] = np.where(found.imag > _ROUNDING * np.abs(found), found.imag / np.pi, 0.0)
     return xr.Dataset(
         {
             "density": ("eigenvalue", values),

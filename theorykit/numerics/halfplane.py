@@ -52,10 +52,14 @@ def descend(
     steps = np.full(P.shape[1], 30)
     final = Outcome(X.copy(), np.full(P.shape[1], np.inf), np.zeros(P.shape[1], dtype=bool), steps)
     left = np.arange(P.shape[1])
+    change = np.zeros_like(X)
     while eta > _LOWEST * scale and left.size:
         eta *= _FACTOR
         P[row] = eta
-        X[:, left], made = _lowered(system, P[:, left], X[:, left], positive)
+        before = X[:, left]
+        # on the line through the last two shifts
+        X[:, left], made = _lowered(system, P[:, left], before, before + _FACTOR * change[:, left], positive)
+        change[:, left] = X[:, left] - before
         steps[left] += made
         if eta < _FLOOR * scale:
             left = _finish(system, P, row, X, final, left, positive, tolerance)
@@ -63,10 +67,14 @@ def descend(
 
 
 def _lowered(
-    system: System, P: np.ndarray, X: np.ndarray, positive: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    system: System,
+    P: np.ndarray,
+    X: np.ndarray,
+    guess: np.ndarray,
+    positive: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
     """The solution at a lower shift, by Newton's method where it stays on the branch, else by damped iteration."""
-    trial = newton(system, P, X, 1e-9, 12, polish=False)
+    trial = newton(system, P, guess, 1e-9, 12, polish=False)
     good = trial.converged & (positive(P, trial.X) > -1e-9) & (_moved(trial.X, X) < _LEAP)
     steps = trial.steps
     X = np.where(good, trial.X, X)

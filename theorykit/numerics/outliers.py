@@ -17,7 +17,9 @@ Solve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 _DENSITY = 1e-8
 _PARTS = 32
-_ROUNDS = 7
+_ROUNDS = {True: 3, False: 7}  # a crossing is then interpolated, a touching zero is not
+_STENCIL = 6
+_FALL = 0.1
 
 
 def find_outliers(solve: Solve, grid: np.ndarray) -> tuple[float, ...]:
@@ -30,8 +32,7 @@ def find_outliers(solve: Solve, grid: np.ndarray) -> tuple[float, ...]:
     grid : array
         Increasing; covers the spectrum with all outliers, fine enough to show its bulk.
     """
-    grid = _refined(solve, grid)
-    density, determinant = solve(grid)
+    grid, density, determinant = _refined(solve, grid)
     outside = np.abs(np.imag(density)) < _DENSITY * np.max(np.abs(density))
     found: list[float] = []
     for start, stop in _runs(outside):
@@ -39,26 +40,36 @@ def find_outliers(solve: Solve, grid: np.ndarray) -> tuple[float, ...]:
     return tuple(sorted(found))
 
 
-def _refined(solve: Solve, grid: np.ndarray) -> np.ndarray:
-    """The grid, and points in the gaps that gather at the edges of the spectrum."""
-    density, _ = solve(grid)
+def _refined(solve: Solve, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The grid with points that gather in the gaps at the edges of the spectrum, and what is solved there."""
+    density, determinant = solve(grid)
     floor = _DENSITY * np.max(np.abs(density))
     inside = np.abs(np.imag(density)) >= floor
+    changes = np.flatnonzero(inside[1:] != inside[:-1])
+    left, right = grid[changes], grid[changes + 1]
+    for _ in range(3 if changes.size else 0):  # the edges, to a fraction of the spacing, all at once
+        fine = np.linspace(left, right, 17)
+        marks = np.abs(np.imag(solve(fine.ravel())[0])).reshape(fine.shape) >= floor
+        turns = marks[1:] != marks[:-1]
+        at, known, columns = np.argmax(turns, axis=0), turns.any(axis=0), np.arange(changes.size)
+        left, right = np.where(known, fine[at, columns], left), np.where(known, fine[at + 1, columns], right)
     extra = []
-    for k in np.flatnonzero(inside[1:] != inside[:-1]):
-        left, right = grid[k], grid[k + 1]
-        for _ in range(3):  # the edge, to a fraction of the spacing
-            fine = np.linspace(left, right, 17)
-            marks = np.abs(np.imag(solve(fine)[0])) >= floor
-            change = np.flatnonzero(marks[1:] != marks[:-1])
-            if not change.size:
-                break
-            left, right = fine[change[0]], fine[change[0] + 1]
-        edge, sign = (right, 1.0) if inside[k] else (left, -1.0)
+    for k, low, high in zip(changes, left, right, strict=True):
+        edge, sign = (high, 1.0) if inside[k] else (low, -1.0)
         reach = grid[-1] - edge if sign > 0 else edge - grid[0]
         extra.append(edge + sign * reach * np.geomspace(1e-8, 1.0, 100))
-    merged = np.unique(np.concatenate([grid, *extra]))
-    return merged[(merged >= grid[0]) & (merged <= grid[-1])]
+    if not extra:
+        return grid, density, determinant
+    new = np.setdiff1d(np.concatenate(extra), grid)
+    new = new[(new > grid[0]) & (new < grid[-1])]
+    more = solve(new)
+    merged = np.concatenate([grid, new])
+    order = np.argsort(merged)
+    return (
+        merged[order],
+        np.concatenate([density, more[0]])[order],
+        np.concatenate([determinant, more[1]])[order],
+    )
 
 
 def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
@@ -84,7 +95,7 @@ def _narrowed(solve: Solve, low: np.ndarray, high: np.ndarray, crosses: bool) ->
     if not low.size:
         return []
     first = None
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS[crosses]):
         points = np.linspace(low, high, _PARTS + 1)
         values = np.real(solve(points.ravel())[1]).reshape(points.shape)
         size = np.abs(values)
@@ -98,12 +109,32 @@ def _narrowed(solve: Solve, low: np.ndarray, high: np.ndarray, crosses: bool) ->
         columns = np.arange(low.size)
         low, high = points[left, columns], points[right, columns]
         ends = values[left, columns], values[right, columns]
+        if not crosses:  # where it touches zero the modulus falls by about 1000 each time
+            falling = np.min(size, axis=0) <= _FALL ** (turn + 1) * first
+            if not falling.any():
+                return []
+            low, high, first = low[falling], high[falling], first[falling]
+            ends = ends[0][falling], ends[1][falling]
     smallest = np.minimum(*np.abs(ends))
     # towards a pole the determinant grows; a zero that is touched is reached up to rounding only
     is_zero = smallest < (1e-3 if crosses else 1e-9) * first
     if crosses:
-        gap = ends[1] - ends[0]
-        low = np.where(gap != 0, low - ends[0] * (high - low) / np.where(gap != 0, gap, 1.0), low)
-    else:
-        low = 0.5 * (low + high)
-    return [float(v) for v in low[is_zero]]
+        places = [_interpolated(points[:, k], values[:, k], int(left[k])) for k in np.flatnonzero(is_zero)]
+        return [float(v) for v in places]
+    return [float(v) for v in 0.5 * (low + high)[is_zero]]
+
+
+def _interpolated(x: np.ndarray, values: np.ndarray, left: int) -> float:
+    """Where the polynomial through the points around a crossing, in the values, is zero."""
+    first = min(max(left - _STENCIL // 2 + 1, 0), x.size - _STENCIL)
+    x, values = x[first : first + _STENCIL], values[first : first + _STENCIL]
+    unit = values / np.max(np.abs(values))
+    if np.any(np.diff(unit) * (unit[-1] - unit[0]) <= 0):  # not monotone: the line between the neighbours
+        k = left - first
+        return float(x[k] - values[k] * (x[k + 1] - x[k]) / (values[k + 1] - values[k]))
+    offset = x - x[0]  # Neville's scheme at 0
+    for order in range(1, x.size):
+        above = unit[order:]
+        below = unit[:-order]
+        offset = (above * offset[:-1] - below * offset[1:]) / (above - below)
+    return float(x[0] + offset[0])
