@@ -11,6 +11,7 @@ from theorykit import single_location as slr
 from theorykit.codegen import cache
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate
+from theorykit.single_location import infinity, optimum
 from theorykit.single_location.optimum import Search
 from theorykit.single_location.orthogonal import follow
 
@@ -61,9 +62,22 @@ def test_residual_of_small_weights():
 @pytest.mark.parametrize("nu", [0.3, 25.0, 48.0, 100.0])
 def test_errors_of_the_best_key_hold(nu):
     """Softmax at the posterior; errors of the grids oscillate with the key, faster where the signal is strong."""
-    best = slr.optimal_risk(slr.Spiked(nu, 3), slr.Softmax())
-    assert abs(best.m_k - math.sqrt(nu)) <= best.m_k.error < 1e-5
-    assert abs(best.m_v - 1) <= best.m_v.error
+    for best in (
+        Search(slr.Spiked(nu, 3), slr.Softmax()).run(),
+        slr.optimal_risk(slr.Spiked(nu, 3), slr.Softmax()),
+    ):
+        assert abs(best.m_k - math.sqrt(nu)) <= best.m_k.error < 1e-5
+        assert abs(best.m_v - 1) <= best.m_v.error
+
+
+def test_the_key_of_the_posterior_is_taken_only_where_it_attains_the_bayes_risk(monkeypatch):
+    task = slr.Spiked(2.0, 3)
+    assert slr.optimal_risk(task, slr.Softmax()).evaluations == 1
+    less = Estimate(slr.bayes_risk(task) - 1e-9, 1e-14)
+    monkeypatch.setattr(optimum, "bayes_risk", lambda *_, **__: less)
+    searched = slr.optimal_risk(task, slr.Softmax())
+    assert searched.evaluations > 5
+    assert abs(searched.risk - slr.bayes_risk(task)) <= searched.risk.error + 1e-14
 
 
 def test_limit_at_infinite_overlaps():
@@ -71,7 +85,18 @@ def test_limit_at_infinite_overlaps():
     best = slr.optimal_risk(slr.Max(math.inf, 2), slr.Softplus())
     hidden = 0.75 + 0.25 * (0.5 + math.log(2) / math.pi)
     assert not best.attained
-    assert abs(best.risk - (1 - hidden**2 / (0.75 + 1 / (2 * math.pi)))) <= best.risk.error < 1e-4
+    assert abs(best.risk - (1 - hidden**2 / (0.75 + 1 / (2 * math.pi)))) <= best.risk.error < 1e-7
+
+
+@pytest.mark.parametrize("task", [slr.Spiked(24.0, 1000), slr.Max(math.inf, 3)])
+def test_rectified_weights_are_the_limit_of_softplus(task):
+    """Keys of growing size, extrapolated, find the same limit."""
+    best = slr.optimal_risk(task, slr.Softplus())
+    search, end = Search(task, slr.Softplus()), 48.0
+    other = infinity.extrapolated_limit(search, end, search.quick(end, search.search_grids(end)))
+    assert best.risk.error < 1e-3 * other.risk.error
+    assert abs(best.risk - other.risk) <= other.risk.error < 1e-4
+    assert abs(best.m_v - other.m_v) <= 3 * other.m_v.error
 
 
 class Valley:

@@ -1,29 +1,74 @@
-"""Infimum of the risk where it falls as the key grows: its limit, and the v that goes with it."""
+"""Infimum of the risk where it falls as the key grows: its limit, and the v that goes with it.
+
+Softplus weights tend to rectified ones, max(x, 0), wherever a token is positive; where that is certain enough, their
+moments are the limit. Elsewhere the risk is extrapolated.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate, Optimum, Status
+from theorykit.single_location.activations import Softplus, _Named
 from theorykit.single_location.minimum import extrapolated
+from theorykit.single_location.moments import KeyMoments
 from theorykit.single_location.optimum import SEARCH, squared
+from theorykit.single_location.programs import task_name
 from theorykit.single_location.scan import union
 
 if TYPE_CHECKING:
     from theorykit.single_location.optimum import Search
 
-__all__ = ["largest_token", "limit_at_infinity"]
+__all__ = ["extrapolated_limit", "largest_token", "limit_at_infinity"]
 
 # keys over that up to which the risk was seen to fall, extrapolated to infinity in powers of 1/m_k; the risk there
 # is what the polynomial must foretell
 _KEYS = (1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4)
 _ACCURACY = 1e-7
+_KINKED, _SMOOTH = 1e-6, 1e-12  # accuracy of rectified moments below the largest token, and elsewhere
+_MANY = 64  # tokens of which one is positive but for a probability below rounding, 2**(1 - L)
 _SPREAD = 20.0  # at most so many times the errors of the risks are seen in the limit, beyond what their spread shows
 
 
 def limit_at_infinity(search: Search, end: float, risk: float) -> Optimum:
+    """Limit of the risk and of the best m_v for keys beyond ``end``, where the risk is roughly known."""
+    if isinstance(search.activation, Softplus) and _is_some_token_positive(search, end):
+        m_v, value = _rectified(search, end)
+        if value <= risk + value.error + 10 * search.accuracy(SEARCH) * risk:
+            return _at_infinity(search, value, m_v, math.copysign(1.0, end))
+    return extrapolated_limit(search, end, risk)
+
+
+@dataclass(frozen=True, repr=False)
+class _Rectified(_Named):
+    """The limit of the weights log(1 + exp(m x)) as m grows. Those of wrong tokens are 0 where all tokens are negative,
+    which is right where the largest of them is never wrong."""
+
+    kind = "normalized"
+    name = "rectified"
+    _text = "relu(x)"
+
+
+def _is_some_token_positive(search: Search, end: float) -> bool:
+    """Whether rectified weights are the limit, but for events less likely than rounding."""
+    if task_name(search.task) == "max_infinite" and end > 0:
+        return True
+    return all(length >= _MANY for length, _ in search.task.lengths if length > 1)
+
+
+def _rectified(search: Search, end: float) -> tuple[Estimate, Estimate]:
+    """(m_v, risk) at the best v for rectified weights: the size of the key does not matter. By bounded convergence."""
+    rtol = _SMOOTH if task_name(search.task) == "spiked" else _KINKED
+    search.evaluations += 1
+    moments = KeyMoments(search.task, _Rectified(), aligned=True)
+    key = math.copysign(1.0, end)
+    return moments.best_of(moments.measured(key, 1.0, search.accuracy(rtol))[1], key, 1.0)
+
+
+def extrapolated_limit(search: Search, end: float, risk: float) -> Optimum:
     """Risk and m_v extrapolated in powers of 1/m_k, from keys up to ``end``, where the risk is roughly known."""
     keys = [m * end for m in _KEYS]
     inverse = [1 / abs(m) for m in keys]

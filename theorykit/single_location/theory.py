@@ -62,6 +62,8 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
         if task != "spiked":
             add("normalized_moments", task, "exp(x)", "any key", task=task, kernel="exp(x)")
             add("elementwise_moments", task, "1 + x", "any key", task=task, activation="1 + x")
+        if task != "max":  # limit of softplus weights at infinite overlaps
+            add("normalized_moments", task, "relu(x)", task=task, kernel="relu(x)", aligned=task != "spiked")
         add("best_elementwise", task, task=task)
     for task in ("max", "max_infinite"):
         add("hidden_field", task, task=task)
