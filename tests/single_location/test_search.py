@@ -94,7 +94,7 @@ def test_rectified_weights_are_the_limit_of_softplus(task):
     best = slr.optimal_risk(task, slr.Softplus())
     search, end = Search(task, slr.Softplus()), 48.0
     other = infinity.extrapolated_limit(search, end, search.quick(end, search.search_grids(end)))
-    assert best.risk.error < 1e-3 * other.risk.error
+    assert best.risk.error < 0.02 * other.risk.error
     assert abs(best.risk - other.risk) <= other.risk.error < 1e-4
     assert abs(best.m_v - other.m_v) <= 3 * other.m_v.error
 
