@@ -8,6 +8,9 @@ from dataclasses import dataclass
 __all__ = ["Vertex", "extrapolated", "lowest", "quartic_vertex"]
 
 
+_UNSEEN = 10.0  # an extrapolation may be off by so many times what fewer points change; up to 6 was met
+
+
 @dataclass(frozen=True)
 class Vertex:
     """Minimum of a quartic, in steps from the middle of its five nodes.
@@ -67,4 +70,4 @@ def extrapolated(x: Sequence[float], y: Sequence[float], at: float = 0.0) -> tup
 
     best = neville(x[1:], y[1:])
     spread = max(abs(best - neville(x, y)), abs(best - neville(x[2:], y[2:])))
-    return best, 2 * spread + 1e-15
+    return best, _UNSEEN * spread + 1e-15
