@@ -5,6 +5,7 @@ module       input -> output                                          what it ho
 ===========  =======================================================  ==========================================
 expression   operators -> ``Expression``                              Wigner and rectangular Gaussian matrices,
                                                                       identities, outer products; no SymPy
+arguments    names, scalars                                           what atoms and scalars may be
 pencil       ``Expression`` -> ``Pencil``                             symmetric, linear in every random matrix
 equations    ``Pencil`` -> ``DysonSystem``                            the equations of its blocks, few unknowns
 spikes       ``DysonSystem`` -> ``SpikedSystem``                      quadratic forms and outliers of the whole

@@ -12,21 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
-from theorykit.derivations.dyson.expression import (
-    Expression,
-    Gaussian,
-    Identity,
-    Inverse,
-    Outer,
-    Product,
-    Scaled,
-    Sum,
-    Transposed,
-    Vector,
-    Wigner,
-    atoms,
-    children,
-)
+from theorykit.derivations.dyson import expression as ex
+from theorykit.derivations.dyson.expression import Expression, Vector
 from theorykit.errors import DerivationError
 
 if TYPE_CHECKING:
@@ -61,43 +48,43 @@ class Draw:
         choice = int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(self._offsets)
         return self._size + self._offsets[choice]
 
-    def __call__(self, atom: Wigner | Gaussian | Vector) -> np.ndarray:
+    def __call__(self, atom: ex.Wigner | ex.Gaussian | Vector) -> np.ndarray:
         if atom not in self._known:
             key = int(hashlib.sha256(repr(atom).encode()).hexdigest()[:12], 16)
             generator = np.random.default_rng([self._seed, key])
             self._known[atom] = self._drawn(atom, generator)
         return self._known[atom]
 
-    def _drawn(self, atom: Wigner | Gaussian | Vector, generator: np.random.Generator) -> np.ndarray:
+    def _drawn(self, atom: ex.Wigner | ex.Gaussian | Vector, generator: np.random.Generator) -> np.ndarray:
         scale = 1 / np.sqrt(self._size)
         if isinstance(atom, Vector):
             return scale * generator.standard_normal(self.dimension(atom.dimension))
         shape = (self.dimension(atom.rows), self.dimension(atom.columns))
         matrix = scale * generator.standard_normal(shape)
-        return (matrix + matrix.T) / np.sqrt(2) if isinstance(atom, Wigner) else matrix
+        return (matrix + matrix.T) / np.sqrt(2) if isinstance(atom, ex.Wigner) else matrix
 
 
 def evaluate(expression: Expression, matrices: Draw, values: Mapping[sp.Symbol, float]) -> np.ndarray:
     """An expression on drawn matrices; ``values`` for the symbols in its scalars."""
-    if isinstance(expression, Scaled):
+    if isinstance(expression, ex.Scaled):
         scalar = complex(sp.sympify(expression.scalar).xreplace(dict(values)))
         return (scalar if scalar.imag else scalar.real) * evaluate(expression.matrix, matrices, values)
-    if isinstance(expression, Sum):
+    if isinstance(expression, ex.Sum):
         return sum(evaluate(t, matrices, values) for t in expression.terms)  # type: ignore[return-value]
-    if isinstance(expression, Product):
+    if isinstance(expression, ex.Product):
         return np.linalg.multi_dot([evaluate(f, matrices, values) for f in expression.factors])
-    if isinstance(expression, Inverse):
+    if isinstance(expression, ex.Inverse):
         inside = evaluate(expression.matrix, matrices, values)
         if np.linalg.cond(inside) > _WORST_CONDITION:
             raise np.linalg.LinAlgError(f"{expression.matrix!r} is singular")
         return np.linalg.inv(inside)
-    if isinstance(expression, Identity):
+    if isinstance(expression, ex.Identity):
         return np.eye(matrices.dimension(expression.dimension))
-    if isinstance(expression, Outer):
+    if isinstance(expression, ex.Outer):
         return np.outer(matrices(expression.left), matrices(expression.right))
-    if isinstance(expression, Transposed):
+    if isinstance(expression, ex.Transposed):
         return matrices(expression.matrix).T
-    if isinstance(expression, Wigner | Gaussian):
+    if isinstance(expression, ex.Wigner | ex.Gaussian):
         return matrices(expression)
     raise DerivationError(f"{expression!r} has no value")
 
@@ -110,8 +97,8 @@ def _seeded_values(symbols: set[Any], seed: int) -> dict[Any, float]:
 
 
 def _symbols(expression: Expression) -> set[Any]:
-    own = set(sp.sympify(expression.scalar).free_symbols) if isinstance(expression, Scaled) else set()
-    return own.union(*map(_symbols, children(expression)))
+    own = set(sp.sympify(expression.scalar).free_symbols) if isinstance(expression, ex.Scaled) else set()
+    return own.union(*map(_symbols, ex.children(expression)))
 
 
 def draw_for(expression: Expression, seed: int, values: Mapping[sp.Symbol, float]) -> tuple[Draw, np.ndarray]:
@@ -150,11 +137,11 @@ def require_symmetric(expression: Expression) -> None:
 
 def _require_distinct_names(expression: Expression) -> None:
     known: dict[str, Any] = {}
-    for atom in atoms(expression):
-        items = (atom.left, atom.right) if isinstance(atom, Outer) else (atom,)
+    for atom in ex.atoms(expression):
+        items = (atom.left, atom.right) if isinstance(atom, ex.Outer) else (atom,)
         for item in items:
-            item = item.matrix if isinstance(item, Transposed) else item
-            if isinstance(item, Identity):
+            item = item.matrix if isinstance(item, ex.Transposed) else item
+            if isinstance(item, ex.Identity):
                 continue
             if known.setdefault(item.name, item) != item:
                 raise ValueError(f"{item.name!r} names two things: {known[item.name]!r} and {item!r}")
@@ -194,7 +181,7 @@ def _assemble(pencil: Pencil, matrices: Draw, values: Mapping[Any, Any]) -> tupl
                 c = float(coupling.pattern[i, j].xreplace(values))
                 if c:
                     block(i, j)[...] += c * matrices(coupling.matrix)
-                    if isinstance(coupling.matrix, Gaussian):
+                    if isinstance(coupling.matrix, ex.Gaussian):
                         block(j, i)[...] += c * matrices(coupling.matrix).T
     for spike in pencil.spikes:
         term = float(sp.sympify(spike.strength).xreplace(values)) * np.outer(

@@ -9,11 +9,11 @@ may be a number or a SymPy expression.
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from theorykit.derivations.dyson.arguments import require_name, require_scalar
 
 __all__ = [
     "Expression",
@@ -90,12 +90,12 @@ class Expression:
     def __mul__(self, scalar: Any) -> Expression:
         if isinstance(scalar, Expression):
             raise TypeError("the product of two matrix expressions is written with @")
-        return _scaled(_scalar(scalar), self)
+        return _scaled(require_scalar(scalar), self)
 
     __rmul__ = __mul__
 
     def __truediv__(self, scalar: Any) -> Expression:
-        return self * (1 / _scalar(scalar))
+        return self * (1 / require_scalar(scalar))
 
 
 class _Square(Expression):
@@ -122,8 +122,8 @@ class Wigner(_Square):
     dimension: str = "n"
 
     def __post_init__(self) -> None:
-        _require_name("name", self.name)
-        _require_name("dimension", self.dimension)
+        require_name("name", self.name)
+        require_name("dimension", self.dimension)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Gaussian(Expression):
 
     def __post_init__(self) -> None:
         for label in ("name", "rows", "columns"):
-            _require_name(label, getattr(self, label))
+            require_name(label, getattr(self, label))
 
     @property
     def T(self) -> Transposed:
@@ -172,7 +172,7 @@ class Identity(_Square):
     dimension: str
 
     def __post_init__(self) -> None:
-        _require_name("dimension", self.dimension)
+        require_name("dimension", self.dimension)
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ class Vector:
     dimension: str = "n"
 
     def __post_init__(self) -> None:
-        _require_name("name", self.name)
-        _require_name("dimension", self.dimension)
+        require_name("name", self.name)
+        require_name("dimension", self.dimension)
 
 
 @dataclass(frozen=True)
@@ -215,18 +215,28 @@ class Outer(Expression):
         return Outer(self.right, self.left)
 
 
-class _Around(Expression):
+class _Compound(Expression):
+    """Has the rows of its first part and the columns of its last one."""
+
+    def _parts(self) -> tuple[Expression, ...]:
+        raise NotImplementedError
+
+    @property
+    def rows(self) -> str:  # type: ignore[override]
+        return self._parts()[0].rows
+
+    @property
+    def columns(self) -> str:  # type: ignore[override]
+        return self._parts()[-1].columns
+
+
+class _Around(_Compound):
     """Of the shape of another matrix."""
 
     matrix: Expression
 
-    @property
-    def rows(self) -> str:  # type: ignore[override]
-        return self.matrix.rows
-
-    @property
-    def columns(self) -> str:  # type: ignore[override]
-        return self.matrix.columns
+    def _parts(self) -> tuple[Expression, ...]:
+        return (self.matrix,)
 
 
 @dataclass(frozen=True)
@@ -237,7 +247,7 @@ class Scaled(_Around):
     matrix: Expression
 
     def __post_init__(self) -> None:
-        _scalar(self.scalar)  # in particular no text: SymPy would evaluate it
+        require_scalar(self.scalar)  # in particular no text: SymPy would evaluate it
 
     @property
     def T(self) -> Expression:
@@ -248,18 +258,13 @@ class Scaled(_Around):
 
 
 @dataclass(frozen=True)
-class Sum(Expression):
+class Sum(_Compound):
     """Sum of at least two terms of one shape, in an order of their own: sums compare by value."""
 
     terms: tuple[Expression, ...]
 
-    @property
-    def rows(self) -> str:  # type: ignore[override]
-        return self.terms[0].rows
-
-    @property
-    def columns(self) -> str:  # type: ignore[override]
-        return self.terms[0].columns
+    def _parts(self) -> tuple[Expression, ...]:
+        return self.terms
 
     @property
     def T(self) -> Expression:
@@ -270,18 +275,13 @@ class Sum(Expression):
 
 
 @dataclass(frozen=True)
-class Product(Expression):
+class Product(_Compound):
     """Product of at least two factors."""
 
     factors: tuple[Expression, ...]
 
-    @property
-    def rows(self) -> str:  # type: ignore[override]
-        return self.factors[0].rows
-
-    @property
-    def columns(self) -> str:  # type: ignore[override]
-        return self.factors[-1].columns
+    def _parts(self) -> tuple[Expression, ...]:
+        return self.factors
 
     @property
     def T(self) -> Expression:
@@ -334,11 +334,7 @@ def inverse(matrix: Expression) -> Expression:
 
 def children(expression: Expression) -> tuple[Expression, ...]:
     """What an expression is made of directly; an atom of nothing."""
-    if isinstance(expression, Sum):
-        return expression.terms
-    if isinstance(expression, Product):
-        return expression.factors
-    return (expression.matrix,) if isinstance(expression, Scaled | Inverse) else ()
+    return expression._parts() if isinstance(expression, _Compound) else ()
 
 
 def atoms(expression: Expression) -> Iterator[Expression]:
@@ -393,27 +389,6 @@ def _factors(matrix: Expression) -> tuple[Expression, ...]:
 
 def _terms(matrix: Expression) -> tuple[Expression, ...]:
     return matrix.terms if isinstance(matrix, Sum) else (matrix,)
-
-
-def _scalar(value: Any) -> Any:
-    """A real number or a SymPy expression."""
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise ValueError(f"a scalar of an expression must be finite, got {value!r}")
-        return value
-    if hasattr(value, "free_symbols") and hasattr(value, "is_commutative"):
-        return value
-    raise TypeError(
-        f"a scalar of an expression must be a real number or a SymPy expression, got {value!r} "
-        f"({type(value).__name__})"
-    )
-
-
-def _require_name(label: str, value: Any) -> None:
-    if not isinstance(value, str) or not value.isidentifier():
-        raise TypeError(f"{label} must be a name (letters, digits, underscores), got {value!r}")
 
 
 def _shape(matrix: Expression) -> str:

@@ -6,21 +6,8 @@ import math
 import numbers
 from collections.abc import Mapping
 
-from theorykit.derivations.dyson.expression import (
-    Expression,
-    Gaussian,
-    Identity,
-    Inverse,
-    Outer,
-    Product,
-    Scaled,
-    Sum,
-    Transposed,
-    Vector,
-    Wigner,
-    atoms,
-    children,
-)
+from theorykit.derivations.dyson import expression as ex
+from theorykit.derivations.dyson.expression import Expression, Vector
 
 __all__ = ["overlap_name", "overlap_names", "require_numbers", "size_of"]
 
@@ -34,8 +21,8 @@ def overlap_name(left: Vector, right: Vector) -> str:
 def overlap_names(expression: Expression, *vectors: Vector | None) -> dict[str, tuple[Vector, Vector]]:
     """Names of the scalar products that can occur -> the vectors."""
     found = [v for v in vectors if v is not None]
-    for atom in atoms(expression):
-        if isinstance(atom, Outer):
+    for atom in ex.atoms(expression):
+        if isinstance(atom, ex.Outer):
             found += [atom.left, atom.right]
     distinct = list(dict.fromkeys(found))
     return {
@@ -48,12 +35,12 @@ def overlap_names(expression: Expression, *vectors: Vector | None) -> dict[str, 
 
 def require_numbers(expression: Expression) -> None:
     """Raise TypeError if a scalar is a symbol: numbers are wanted."""
-    if isinstance(expression, Scaled) and not isinstance(expression.scalar, numbers.Real):
+    if isinstance(expression, ex.Scaled) and not isinstance(expression.scalar, numbers.Real):
         if getattr(expression.scalar, "free_symbols", None):
             raise TypeError(
                 f"the scalar {expression.scalar} of {expression!r} is a symbol; numbers need numbers"
             )
-    for part in children(expression):
+    for part in ex.children(expression):
         require_numbers(part)
 
 
@@ -66,20 +53,20 @@ def _norm(expression: Expression, values: Mapping[str, float]) -> float:
     def ratio(dimension: str) -> float:
         return values.get(f"ratio_{dimension}", 1.0)
 
-    if isinstance(expression, Sum):
+    if isinstance(expression, ex.Sum):
         return sum(_norm(t, values) for t in expression.terms)
-    if isinstance(expression, Product):
+    if isinstance(expression, ex.Product):
         return math.prod(_norm(f, values) for f in expression.factors)
-    if isinstance(expression, Scaled):
+    if isinstance(expression, ex.Scaled):
         return abs(float(expression.scalar)) * _norm(expression.matrix, values)
-    if isinstance(expression, Transposed):
+    if isinstance(expression, ex.Transposed):
         return _norm(expression.matrix, values)
-    if isinstance(expression, Wigner):
+    if isinstance(expression, ex.Wigner):
         return 2 * math.sqrt(ratio(expression.dimension))
-    if isinstance(expression, Gaussian):
+    if isinstance(expression, ex.Gaussian):
         return math.sqrt(ratio(expression.rows)) + math.sqrt(ratio(expression.columns))
-    if isinstance(expression, Outer):
+    if isinstance(expression, ex.Outer):
         squares = [values.get(overlap_name(v, v), 1.0) for v in (expression.left, expression.right)]
         return math.sqrt(abs(squares[0] * squares[1]))
-    assert isinstance(expression, Identity | Inverse)
+    assert isinstance(expression, ex.Identity | ex.Inverse)
     return 1.0

@@ -21,19 +21,8 @@ from typing import Any
 
 import sympy as sp
 
-from theorykit.derivations.dyson.expression import (
-    Expression,
-    Gaussian,
-    Identity,
-    Inverse,
-    Outer,
-    Product,
-    Scaled,
-    Sum,
-    Transposed,
-    Vector,
-    Wigner,
-)
+from theorykit.derivations.dyson import expression as ex
+from theorykit.derivations.dyson.expression import Expression, Vector
 from theorykit.errors import DerivationError
 
 __all__ = ["Coupling", "Pencil", "Spike", "Variable", "make_pencil"]
@@ -56,7 +45,7 @@ class Coupling:
     For a :class:`Gaussian` the transpose stands at (j, i); for a :class:`Wigner` matrix the pattern is symmetric.
     """
 
-    matrix: Wigner | Gaussian
+    matrix: ex.Wigner | ex.Gaussian
     pattern: sp.ImmutableDenseMatrix
 
 
@@ -121,7 +110,7 @@ class Pencil:
                         continue
                     name = coupling.matrix.name
                     rows[i][j] += c * sp.Symbol(name, commutative=False)
-                    if isinstance(coupling.matrix, Gaussian):
+                    if isinstance(coupling.matrix, ex.Gaussian):
                         rows[j][i] += c * sp.Symbol(f"{name}^T", commutative=False)
         for spike in self.spikes:
             left, right = spike.left.name, spike.right.name
@@ -136,7 +125,7 @@ class Pencil:
         for coupling in self.couplings:
             name = sp.Symbol(coupling.matrix.name, real=True)
             pattern = sp.Matrix(coupling.pattern)
-            total += name * (pattern + pattern.T if isinstance(coupling.matrix, Gaussian) else pattern)
+            total += name * (pattern + pattern.T if isinstance(coupling.matrix, ex.Gaussian) else pattern)
         for spike in self.spikes:
             value = spike.strength
             for vector in (spike.left, spike.right):
@@ -176,7 +165,7 @@ class _Form:
 
     variables: list[Variable] = field(default_factory=list)
     constant: dict[tuple[int, int], sp.Expr] = field(default_factory=dict)
-    random: dict[Wigner | Gaussian, dict[tuple[int, int], sp.Expr]] = field(default_factory=dict)
+    random: dict[ex.Wigner | ex.Gaussian, dict[tuple[int, int], sp.Expr]] = field(default_factory=dict)
     spikes: dict[tuple[Vector, int, Vector, int], sp.Expr] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
@@ -191,15 +180,15 @@ class _Form:
 
     def bilinear(self, i: int, matrix: Expression, j: int, scalar: sp.Expr) -> None:
         """Add ``scalar * x_i^T matrix x_j``."""
-        if isinstance(matrix, Scaled):
+        if isinstance(matrix, ex.Scaled):
             if matrix.scalar != 0:
                 self.bilinear(i, matrix.matrix, j, scalar * _exact(matrix.scalar))
-        elif isinstance(matrix, Sum):
+        elif isinstance(matrix, ex.Sum):
             for term in matrix.terms:
                 self.bilinear(i, term, j, scalar)
-        elif isinstance(matrix, Product):
+        elif isinstance(matrix, ex.Product):
             self._chain(i, matrix.factors, j, scalar)
-        elif isinstance(matrix, Inverse):
+        elif isinstance(matrix, ex.Inverse):
             h, k = self.variable(matrix.rows), self.variable(matrix.rows)
             self._identity(i, h, scalar)
             self._identity(k, j, sp.Integer(1))
@@ -217,15 +206,15 @@ class _Form:
 
     def quadratic(self, i: int, matrix: Expression, scalar: sp.Expr) -> None:
         """Add ``scalar/2 * x_i^T matrix x_i`` for a symmetric matrix."""
-        if isinstance(matrix, Scaled):
+        if isinstance(matrix, ex.Scaled):
             if matrix.scalar != 0:
                 self.quadratic(i, matrix.matrix, scalar * _exact(matrix.scalar))
-        elif isinstance(matrix, Sum):
+        elif isinstance(matrix, ex.Sum):
             for term in matrix.terms:
                 self.quadratic(i, term, scalar)
-        elif isinstance(matrix, Product) and _is_palindrome(matrix.factors):
+        elif isinstance(matrix, ex.Product) and _is_palindrome(matrix.factors):
             self._sandwich(i, matrix.factors, scalar)
-        elif isinstance(matrix, Inverse) and matrix.matrix.T == matrix.matrix:
+        elif isinstance(matrix, ex.Inverse) and matrix.matrix.T == matrix.matrix:
             h = self.variable(matrix.rows)
             self._identity(i, h, scalar)
             self.quadratic(h, matrix.matrix, -scalar)
@@ -235,7 +224,7 @@ class _Form:
     def _sandwich(self, i: int, factors: tuple[Expression, ...], scalar: sp.Expr) -> None:
         half = len(factors) // 2
         right = factors[half:] if len(factors) % 2 == 0 else factors[half + 1 :]
-        outside = right[0] if len(right) == 1 else Product(right)
+        outside = right[0] if len(right) == 1 else ex.Product(right)
         if len(factors) % 2 == 0:  # -|q|^2/(2 scalar): the scalar stays out of the random part
             q = self.variable(outside.rows)
             self._entry(self.constant, q, q, -1 / scalar)
@@ -254,17 +243,17 @@ class _Form:
             table[key] = table.get(key, sp.Integer(0)) + value
 
     def _atom(self, i: int, matrix: Expression, j: int, scalar: sp.Expr) -> None:
-        if isinstance(matrix, Identity):
+        if isinstance(matrix, ex.Identity):
             self._identity(i, j, scalar)
-        elif isinstance(matrix, Wigner):
+        elif isinstance(matrix, ex.Wigner):
             table = self.random.setdefault(matrix, {})
             self._entry(table, i, j, scalar * (2 if i == j else 1))
-        elif isinstance(matrix, Gaussian):
+        elif isinstance(matrix, ex.Gaussian):
             table = self.random.setdefault(matrix, {})
             table[i, j] = table.get((i, j), sp.Integer(0)) + scalar
-        elif isinstance(matrix, Transposed):
+        elif isinstance(matrix, ex.Transposed):
             self._atom(j, matrix.matrix, i, scalar)
-        elif isinstance(matrix, Outer):
+        elif isinstance(matrix, ex.Outer):
             key = (matrix.left, i, matrix.right, j)
             swapped = (matrix.right, j, matrix.left, i)
             weight = 2 if key == swapped else 1
