@@ -20,6 +20,7 @@ from theorykit import derivations
 from theorykit import single_location as slr
 from theorykit.derivations.audit import audit, audit_step, sign_flips
 from theorykit.results import Status
+from theorykit.single_location import erm_sample, replica_solution
 from theorykit.single_location.erm_sample import draw_samples, proximal_program
 
 FAST = {"nodes": 2**11, "scramblings": 3}
@@ -177,14 +178,46 @@ def test_published_point_needs_the_form_by_parts():
     assert found.test_risk - 0.81 > 8 * found.test_risk.error
 
 
-def test_many_samples_and_small_penalties_reach_the_population_optimum():
+@pytest.mark.parametrize("activation", [slr.Linear(), slr.Softmax()])
+def test_many_samples_and_small_penalties_reach_the_population_optimum(activation):
+    """The excess over the optimum is of order 1/alpha: about 1 % of the risk, and less at 10 times alpha."""
     task = slr.Spiked(nu=4, length=2, noise=0.3)
-    found = slr.erm(task, slr.Linear(), alpha=1000, ridge_k=0.1, ridge_v=0.1, **FAST)
-    best = slr.optimal_risk(task, slr.Linear())
-    # excess of order 1/alpha: two vectors, 2/1000 of the risk
-    assert best.risk < found.test_risk < best.risk * 1.006
-    assert abs(found.m_v - best.m_v) < 4 * found.m_v.error
-    assert found.m_v.error < 0.1 * best.m_v
+    best = slr.optimal_risk(task, activation)
+    risks = []
+    for alpha in (1000, 10000):
+        found = slr.erm(task, activation, alpha=alpha, ridge_k=0.1, ridge_v=0.1, **FAST)
+        assert best.risk - 4 * found.test_risk.error < found.test_risk < best.risk * (1 + 12 / alpha)
+        assert abs(found.m_v - best.m_v) < 4 * math.hypot(found.m_v.error, 1 / alpha)
+        assert found.test_risk.error < 2e-3 * best.risk
+        risks.append(float(found.test_risk))
+    assert risks[1] - best.risk < 0.3 * (risks[0] - best.risk)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_infinitely_many_samples_for_fixed_weights(length):
+    """The population optimum of uniform attention: m_v = 1, risk 1 - 1/L and the noise; to 1e-10."""
+    task, noise = slr.Spiked(nu=4, length=length, noise=0.3), 0.3
+    found = slr.erm(task, slr.Softmax(), alpha=1e12, ridge_k=math.inf, ridge_v=0.5)
+    risk = 1 - 1 / length + noise**2
+    assert (found.m_v, found.q_v, found.test_risk) == pytest.approx((1, 1, risk), rel=1e-10)
+    assert found.train_loss == pytest.approx(risk / 2, rel=1e-10)
+
+
+def test_large_penalties():
+    """On the key: uniform attention, up to the order of 1/ridge_k. On the value: nothing is learned."""
+    task = slr.Spiked(nu=4, length=2, noise=0.3)
+    limit = slr.erm(task, slr.Softmax(), alpha=2, ridge_k=math.inf, ridge_v=0.5)
+    near = slr.erm(task, slr.Softmax(), alpha=2, ridge_k=1e6, ridge_v=0.5, **FAST)
+    for name in ("m_v", "q_v", "V_v", "test_risk", "train_loss", "objective"):
+        value, expected = near.values[name], float(limit.values[name])
+        assert abs(value - expected) < 4 * value.error + 1e-5, name
+        assert value.error < 0.03 * expected
+    assert abs(near.m_k) < 1e-5 and near.q_k < 1e-5
+    none = slr.erm(task, slr.Linear(), alpha=2, ridge_k=0.5, ridge_v=1e6, **FAST)
+    energy = 1 + task.noise**2
+    assert none.test_risk == pytest.approx(energy, rel=1e-5)
+    assert abs(none.train_loss - energy / 2) < 4 * none.train_loss.error + 1e-5
+    assert abs(none.m_v) < 1e-5
 
 
 def test_starts_agree_where_the_solution_is_unique():
@@ -439,11 +472,35 @@ def test_bad_arguments_are_named(change, message):
         slr.erm(**{**good, **change})
 
 
-def test_curve_over_alpha_is_warm_started_and_agrees_with_single_points():
+@pytest.mark.parametrize("activation", [slr.Linear(), slr.Softmax()])
+def test_curve_over_alpha_is_warm_started_and_agrees_with_single_points(activation, monkeypatch):
+    """Samples are drawn once for the curve and once for the rough start, and it takes fewer steps than its points."""
     task = slr.Spiked(nu=4, length=2, noise=0.3)
     arguments = {"ridge_k": 0.5, "ridge_v": 0.5, **FAST}
-    data = tk.curve(slr.erm, task, slr.Linear(), over={"alpha": [1.0, 2.0, 4.0]}, **arguments)
+    drawn = []
+    monkeypatch.setattr(
+        replica_solution, "draw_samples", lambda *a: drawn.append(a) or erm_sample.draw_samples(*a)
+    )
+    alphas = [2.0, 2.5, 3.0, 3.6]
+    data = tk.curve(slr.erm, task, activation, over={"alpha": alphas}, **arguments)
+    assert len(drawn) == 2
     assert set(data["status"].values) == {"converged"}
-    single = slr.erm(task, slr.Linear(), alpha=2.0, **arguments)
-    assert float(data["test_risk"].sel(alpha=2.0)) == pytest.approx(float(single.test_risk), rel=1e-3)
+    singles = [slr.erm(task, activation, alpha=a, **arguments) for a in alphas]
+    assert data["test_risk"].values == pytest.approx([float(s.test_risk) for s in singles], rel=1e-4)
     assert (np.diff(data["test_risk"].values) < 0).all()
+
+
+def test_a_point_without_solution_does_not_spoil_the_rest_of_a_curve(monkeypatch):
+    task = slr.Spiked(nu=4, length=2, noise=0.3)
+    solve = replica_solution._solve
+
+    def failing(path, fit, starts, name):
+        if fit.alpha == 2.5:
+            raise tk.errors.ConvergenceError("no solution")
+        return solve(path, fit, starts, name)
+
+    monkeypatch.setattr(replica_solution, "_solve", failing)
+    data = tk.curve(
+        slr.erm, task, slr.Linear(), over={"alpha": [2.0, 2.5, 3.0]}, ridge_k=0.5, ridge_v=0.5, **FAST
+    )
+    assert list(data["status"].values == "converged") == [True, False, True]

@@ -24,8 +24,8 @@ __all__ = ["OVERLAPS", "Regularized", "State", "solve_sample", "to_coordinates",
 
 OVERLAPS = ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v")
 _HATS = ("m_hat_k", "q_hat_k", "V_hat_k", "m_hat_v", "q_hat_v", "V_hat_v")
-# forms of one conjugate with equal averages and unequal sampling errors: near the population optimum the errors of
-# mean and curvature must cancel, which they do in the form without the derivative of the tilt
+# Two forms of the conjugates of m have equal averages. With many samples the solution is near the population optimum,
+# where m_hat and m V_hat nearly cancel: their sampling errors do so too in the forms that contain V_hat.
 _MANY = 10.0
 _STEP = 0.003  # fields are moved by this much where the effect of jumps on stability is judged
 
@@ -57,20 +57,20 @@ class _Map:
         self.convex = isinstance(sample.activation, Linear)
         task = sample.task
         infinite = not isinstance(task, Spiked) and math.isinf(task.nu)
-        key = "m_hat_k_infinite" if infinite else "m_hat_k"
-        self.hats = program(
-            "erm",
-            (
-                key,
-                "q_hat_k",
-                "V_hat_k_pointwise",
-                "m_hat_v",
-                "q_hat_v",
-                "V_hat_v_pointwise",
-                "V_hat_k",
-                "V_hat_v",
-            ),
+        many = fit.alpha > _MANY
+        key = "m_hat_k_infinite" if infinite or many else "m_hat_k"
+        value = "m_hat_v_smooth" if many else "m_hat_v"
+        names = (
+            key,
+            "q_hat_k",
+            "V_hat_k_pointwise",
+            value,
+            "q_hat_v",
+            "V_hat_v_pointwise",
+            "V_hat_k",
+            "V_hat_v",
         )
+        self.hats = program("erm", names)
         self.order = program("erm", OVERLAPS)
         self.jumps: dict[str, float] = {}
         self.state: State | None = None
@@ -107,7 +107,7 @@ class _Map:
     def __call__(self, u: np.ndarray, step: int) -> np.ndarray:
         """The map at a point; the search is thorough now and then, near jumps, and before convergence is believed."""
         near_jumps = self.jumps.get("events", 0.0) > 0 and self.residual < 30 * self.tolerance
-        thorough = step < 2 or step % 4 == 0 or near_jumps
+        thorough = step % 6 == 0 or near_jumps
         new = self._moved(u, thorough)
         if not thorough and self.residual <= self.tolerance:
             new = self._moved(u, True)

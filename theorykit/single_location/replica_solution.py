@@ -19,6 +19,7 @@ from theorykit.numerics.acceleration import Acceleration
 from theorykit.numerics.sampling import SOBOL_DIMENSIONS, spread
 from theorykit.results import Estimate, Solution, Status
 from theorykit.single_location.activations import Activation, Linear
+from theorykit.single_location.alpha_path import AlphaPath
 from theorykit.single_location.erm_exact import has_fixed_weights, solve_fixed_weights
 from theorykit.single_location.erm_iteration import OVERLAPS, Regularized, State, solve_sample
 from theorykit.single_location.erm_sample import Sample, draw_samples
@@ -100,6 +101,22 @@ def erm(
     >>> round(found.test_risk, 12)
     0.426470588235
     """
+    return _on_path(AlphaPath(), task, activation, alpha, ridge_k, ridge_v, start, nodes, scramblings, seed)
+
+
+def _on_path(
+    path: AlphaPath,
+    task: Task,
+    activation: Activation,
+    alpha: float,
+    ridge_k: float,
+    ridge_v: float,
+    start: str | Mapping[str, float] = "informed",
+    nodes: int = 2**13,
+    scramblings: int = 4,
+    seed: int = 0,
+) -> Solution:
+    """The solution of :func:`erm`, from those before it on a path of problems that differ in alpha only."""
     fit = _checked(task, activation, alpha, ridge_k, ridge_v)
     first = _start_point(task, activation, start)
     exponent = _exponent(nodes)
@@ -109,9 +126,13 @@ def erm(
     if has_fixed_weights(task, activation, fit.ridge_k):
         return solve_fixed_weights(task, activation, fit, name)
     _require_length(task, activation)
-    samples = draw_samples(task, activation, exponent, count, seed)
-    rough = draw_samples(task, activation, min(exponent, 10), 1, seed + 1)[0]
-    return _solve(samples, rough, fit, _with_value(rough, first, fit), name)
+    if not path.samples:
+        path.samples = draw_samples(task, activation, exponent, count, seed)
+    starts = path.starts(fit.alpha)
+    if starts is None:
+        rough = draw_samples(task, activation, min(exponent, 10), 1, seed + 1)[0]
+        starts = [_rough_solution(rough, fit, _with_value(rough, first, fit))] * count
+    return _solve(path, fit, starts, name)
 
 
 def _with_value(rough: Sample, first: dict[str, float], fit: Regularized) -> dict[str, float]:
@@ -124,14 +145,16 @@ def _with_value(rough: Sample, first: dict[str, float], fit: Regularized) -> dic
     return {**first, "V_k": V, "m_v": m_v, "q_v": 1.3 * m_v**2 + 0.01, "V_v": V}
 
 
-def _solve(
-    samples: Sequence[Sample], rough: Sample, fit: Regularized, first: Mapping[str, float], name: str
-) -> Solution:
-    """A rough solution on few nodes, from there the fixed point of every sample, and their spread."""
+def _rough_solution(rough: Sample, fit: Regularized, first: dict[str, float]) -> dict[str, float]:
+    """The solution on few nodes, where there is one."""
     near, _ = solve_sample(rough, fit, first, _ROUGH)
-    begin = near.overlaps if near.outcome is not None and near.outcome.residual < 0.1 else dict(first)
+    return near.overlaps if near.outcome is not None and near.outcome.residual < 0.1 else first
 
-    found = _each(samples, fit, [begin] * len(samples), _POLISH)
+
+def _solve(path: AlphaPath, fit: Regularized, starts: Sequence[Mapping[str, float]], name: str) -> Solution:
+    """The fixed point of every sample, and their spread."""
+    samples = path.samples
+    found = _each(samples, fit, starts, _POLISH)
     evidence = _evidence([o for _, o in found])
     jumps = evidence.decisive
     if jumps:
@@ -145,6 +168,7 @@ def _solve(
             steps=_steps(state), start=name, last=state.overlaps,
             advice="try another start, larger penalties or more nodes",
         )  # fmt: skip
+    path.add(fit.alpha, [state.overlaps for state, _ in found])
     return _solution(samples, found, name, residual, evidence)
 
 
@@ -306,39 +330,34 @@ def _start_point(task: Task, activation: Activation, start: Any) -> dict[str, fl
 def _batch(
     points: Sequence[tuple[tuple[Any, ...], dict[str, Any]]], on_done: Callable[[], None] = lambda: None
 ) -> list[Any]:
-    """Many problems, those that differ in alpha only one after the other, each from the solution before."""
+    """Many problems, those that differ in alpha only one after the other, each from the solutions before."""
     import inspect
 
     signature = inspect.signature(erm)
     calls = [dict(signature.bind(*args, **kwargs).arguments) for args, kwargs in points]
     order = sorted(range(len(calls)), key=lambda i: (_family(calls[i]), -float(calls[i]["alpha"]), i))
     results: list[Any] = [None] * len(calls)
-    family, last = None, None
+    family, path = None, AlphaPath()
     for index in order:
         call = calls[index]
-        warm = dict(call)
-        if family == _family(call) and last is not None and isinstance(call.get("start", "informed"), str):
-            warm["start"] = last
+        if family != _family(call) or not isinstance(call.get("start", "informed"), str):
+            family, path = _family(call), AlphaPath()
         try:
-            results[index] = erm(**warm)
+            try:
+                results[index] = _on_path(path, **call)
+            except ConvergenceError:  # once more, from the start that was asked for
+                if path.starts(float(call["alpha"])) is None:
+                    raise
+                path = AlphaPath()
+                results[index] = _on_path(path, **call)
         except ConvergenceError as error:
-            results[index] = error
-        family, last = _family(call), _as_start(results[index])
+            results[index], path = error, AlphaPath()
         on_done()
     return results
 
 
 def _family(call: Mapping[str, Any]) -> str:
     return repr(sorted((k, repr(v)) for k, v in call.items() if k != "alpha"))
-
-
-def _as_start(result: Any) -> dict[str, float] | None:
-    """Order parameters of a solution to start from; None where there is none."""
-    if not isinstance(result, Solution):
-        return None
-    found = {n: float(result.values[n]) for n in OVERLAPS}
-    legal = all(found[f"q_{a}"] > found[f"m_{a}"] ** 2 and found[f"V_{a}"] > 0 for a in "kv")
-    return found if legal else None
 
 
 erm.batch = _batch  # type: ignore[attr-defined]
