@@ -186,7 +186,8 @@ def test_many_samples_and_small_penalties_reach_the_population_optimum(activatio
     risks = []
     for alpha in (1000, 10000):
         found = slr.erm(task, activation, alpha=alpha, ridge_k=0.1, ridge_v=0.1, **FAST)
-        assert best.risk - 4 * found.test_risk.error < found.test_risk < best.risk * (1 + 12 / alpha)
+        allowed = 4 * found.test_risk.error
+        assert best.risk - allowed < found.test_risk < best.risk * (1 + 12 / alpha) + allowed
         assert abs(found.m_v - best.m_v) < 4 * math.hypot(found.m_v.error, 1 / alpha)
         assert found.test_risk.error < 2e-3 * best.risk
         risks.append(float(found.test_risk))
