@@ -134,8 +134,8 @@ QUICK = (1, 7, 10, 18, 25, 39)
 def predict(case: Case, tokens: int) -> dict[str, Estimate]:
     """E and the degrees of freedom in the limit.
 
-    Their errors are a quarter of the deviation that is allowed for at this number of tokens: a comparison passes at
-    four errors.
+    Their errors are half of the deviation that is allowed for at this number of tokens: deviations are spread over
+    what is allowed, and reports judge their mean square as well.
     """
     from theorykit.interpolation import solve
 
@@ -145,7 +145,7 @@ def predict(case: Case, tokens: int) -> dict[str, Estimate]:
 
 
 def _widened(value: Estimate, share: float) -> Estimate:
-    return Estimate(float(value), value.error + share / 4 * abs(float(value)))
+    return Estimate(float(value), value.error + share / 2 * abs(float(value)))
 
 
 def calibrate(position: int) -> Deviation:
