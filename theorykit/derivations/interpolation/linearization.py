@@ -11,11 +11,14 @@ norm O(1), which enters linearly: S is symmetric. The steps give what the sizes 
 are uncorrelated; the mean of the second degree given the norms); that S is free from Z and that degrees above two
 leave no spike is assumed, and simulated.
 
-What is left at finite size is largest where the signal is strong. It shifts scores by
-:math:`b=y_iy_j(\alpha+u_i+u_j)` with :math:`\alpha=|\mu|^2/\sqrt p` and Gaussian u of variance :math:`|\mu|^2/p`
-(without weights), and :math:`\mathbb Ef(\xi+b)=a_1b+a_2b^2/\sqrt2+a_3b^3/\sqrt6`. The cubic term changes the coupling of labels
-with labels by :math:`a_3(|\mu|^4+6|\mu|^2)/(\sqrt6a_1p)`, relatively, and that of labels with the noise along the
-signal by :math:`a_3(3|\mu|^4+6|\mu|^2)/(\sqrt6a_1p)`. It vanishes like 1/p: the limit has no such term.
+What is left at finite size is largest where the signal is strong. Without weights it shifts scores by
+:math:`b=y_iy_j(\alpha+u_i+u_j)`, with :math:`\alpha=|\mu|^2/\sqrt p` and Gaussian u of variance :math:`|\mu|^2/p`, and
+
+.. math:: \mathbb Ef(\xi+b)=a_1b+a_2b^2/\sqrt2+a_3b^3/\sqrt6.
+
+The cubic term changes the coupling of labels with labels by :math:`a_3(|\mu|^4+6|\mu|^2)/(\sqrt6a_1p)`, relatively,
+and that of labels with the noise along the signal by :math:`a_3(3|\mu|^4+6|\mu|^2)/(\sqrt6a_1p)`. Both vanish like 1/p:
+the limit has no such term.
 """
 
 from __future__ import annotations
