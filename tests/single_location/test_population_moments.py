@@ -344,27 +344,61 @@ def test_elementwise_moments_of_random_lengths_are_averages():
             assert within(mixed[j], truth, slack=1e-15 * float(truth))
 
 
-def normalized_of_two(nu, m_k, kernel):
-    """(A, B) of the max task at two tokens with an aligned key, in the difference and the mean of the fields."""
+def pairs_of_fields(nu):
+    """Two fields, probability of the first one to be hidden, and weights of a sum over both fields."""
     halves, weights = np.polynomial.legendre.leggauss(16)
     edges = np.concatenate([-np.geomspace(9, 1e-3 / nu, 160), np.geomspace(1e-3 / nu, 9, 160)])
     half = np.diff(edges)[:, None] / 2
     d = (edges[:-1, None] + half + half * halves).ravel()
     mean = np.linspace(-9, 9, 721)[:, None]
     law = (half * weights).ravel() * np.exp(-d * d / 2) * np.exp(-mean * mean / 2) * (18 / 720) / (2 * np.pi)
-    first, second = (kernel(m_k * (mean + sign * d) / math.sqrt(2)) for sign in (1, -1))
-    share = first / (first + second)
     own = 1 / (1 + np.exp(-np.clip(math.sqrt(2) * nu * d, -700, 700)))
-    return float(np.sum(law * (own * share + (1 - own) * (1 - share)))), float(
-        np.sum(law * (share**2 + (1 - share) ** 2))
+    return (mean + d) / math.sqrt(2), (mean - d) / math.sqrt(2), own, law
+
+
+def normalized_of_two(nu, m_k, kernel):
+    """(A, B) of the max task at two tokens with an aligned key."""
+    one, two, own, law = pairs_of_fields(nu)
+    share = kernel(m_k * one) / (kernel(m_k * one) + kernel(m_k * two))
+    hidden = own * share + (1 - own) * (1 - share)
+    return float(np.sum(law * hidden)), float(np.sum(law * (share**2 + (1 - share) ** 2)))
+
+
+def elementwise_of_two(nu, m_k, weight):
+    """The same for weights of single tokens."""
+    one, two, own, law = pairs_of_fields(nu)
+    first, second = weight(m_k * one), weight(m_k * two)
+    return float(np.sum(law * (own * first + (1 - own) * second))), float(
+        np.sum(law * (first**2 + second**2))
     )
 
 
 @pytest.mark.parametrize("nu", [*(pytest.param(nu, marks=pytest.mark.slow) for nu in (20.0, 30.0)), 1e4])
 def test_strong_signals_of_the_max_task(nu):
-    """Softplus attention where the location is all but the largest field: a sum over both fields."""
+    """Softplus attention where the location is all but the largest field."""
     A, B = slr.attention_moments(slr.Max(nu, 2), slr.Softplus(), 3.0, 9.0)
     expected = normalized_of_two(nu, 3.0, lambda x: np.logaddexp(0, x))
     assert abs(A - expected[0]) <= A.error + 1e-13
     assert abs(B - expected[1]) <= B.error + 1e-13
     assert max(A.error, B.error) < 1e-11
+
+
+@pytest.mark.parametrize("nu", [20.0, 400.0, 1e4])
+def test_elementwise_weights_at_strong_signals(nu):
+    A, B = slr.attention_moments(slr.Max(nu, 2), slr.Elementwise("1 + tanh(x)"), 1.5, 2.25)
+    expected = elementwise_of_two(nu, 1.5, lambda x: 1 + np.tanh(x))
+    assert abs(A - expected[0]) <= A.error + 1e-13
+    assert abs(B - expected[1]) <= B.error + 1e-13
+    assert max(A.error, B.error) < 1e-12
+
+
+@pytest.mark.parametrize("length", [3, 10**6])
+@pytest.mark.parametrize("nu", [20.0, 1e4])
+def test_linear_attention_at_strong_signals(nu, length):
+    """A = 1 + m mu, B = L (1 + m^2) and the least risk 1 - (1 + mu^2)/L, with mu = nu E_B."""
+    task = slr.Max(nu, length)
+    mu = nu * slr.bayes_risk(task)
+    A, B = slr.attention_moments(task, slr.Linear(), 0.7, 0.49)
+    assert abs(A - 1 - 0.7 * mu) <= A.error + 1e-13
+    assert abs(B - 1.49 * length) <= B.error + 1e-13 * length
+    assert slr.optimal_risk(task, slr.Linear()).risk == pytest.approx(1 - (1 + mu**2) / length, abs=1e-13)

@@ -65,7 +65,8 @@ class _Tensor:
             return self._expectation(node, environment, depth)
         if isinstance(node, HalfLine):
             # steep in log t: the law of an exponential variable, and whatever is innermost
-            is_steep = depth >= 2 or node.integrand.has(sp.exp(-node.variable))
+            is_innermost = depth > 0 and not node.integrand.has(Node)
+            is_steep = is_innermost or node.integrand.has(sp.exp(-node.variable))
             s, w = self._axis(-32.0, 18.0, 400 if is_steep else 180)
             t = np.exp(s)
             if depth == 0 and _height(node) > 3:

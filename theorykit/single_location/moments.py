@@ -99,8 +99,9 @@ class KeyMoments:
     @property
     def _has_strong_signal(self) -> bool:
         """Whether the location is all but the largest field, and integrated over as such."""
-        finite = isinstance(self.task, Max) and math.isfinite(self.task.nu)
-        return finite and self.aligned and self.is_normalized and self.task.nu > STRONG
+        if not (isinstance(self.task, Max) and STRONG < self.task.nu < math.inf):
+            return False
+        return self.aligned and not self.activation.formula.kinks()  # noise would move the kinks
 
     def _point(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, float]:
         values = {"nu": self.task.nu, "L": float(length), "m_k": m_k, "q_k": q_k}
@@ -142,7 +143,7 @@ class KeyMoments:
         if intervals is None and self._is_steep(q_k):
             return self._at_steep(point)
         options = self.options
-        if options is None and self._has_strong_signal:
+        if options is None and self._has_strong_signal and self.is_normalized:
             options = _strong_options()
         return self._program(m_v is not None).values(point, options, intervals)
 

@@ -18,7 +18,7 @@ from theorykit.single_location.activations import Activation, Erf, Linear, Softm
 from theorykit.single_location.minimum import Vertex, quartic_vertex
 from theorykit.single_location.moments import KeyMoments
 from theorykit.single_location.population import bayes_risk
-from theorykit.single_location.programs import program, propagate, task_name
+from theorykit.single_location.programs import STEEP, program, propagate, task_name
 from theorykit.single_location.scan import FLAT, scan
 from theorykit.single_location.tasks import Spiked, Task
 
@@ -106,7 +106,9 @@ def _linear_optimum(task: Task) -> Optimum:
 
 def _hidden_field(task: Task) -> Estimate:
     """Mean field of the hidden token, averaged over the length."""
-    compiled = program("hidden_field", ("mu",), task=task_name(task))
+    kind = task_name(task)
+    options = {"steep": True} if kind == "max" and task.nu > STEEP else {}
+    compiled = program("hidden_field", ("mu",), task=kind, **options)
     value = error = 0.0
     for length, p in task.lengths:
         if length == 1:

@@ -83,6 +83,7 @@ def moments_program(
         activation=activation.formula.text,
         aligned=aligned,
         shifted=isinstance(activation, Erf),
+        **({"steep": True} if steep else {}),
     )
 
 

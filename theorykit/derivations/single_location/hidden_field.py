@@ -24,7 +24,7 @@ from theorykit.derivations.ledger import (
     proved,
     verified,
 )
-from theorykit.derivations.nodes import Expectation, Largest, TokenExpectation
+from theorykit.derivations.nodes import Expectation, HalfLine, Largest, TokenExpectation
 from theorykit.derivations.single_location.symbols import (
     BELOW,
     FIELD,
@@ -37,6 +37,7 @@ from theorykit.derivations.single_location.symbols import (
     pairs,
     quantities,
 )
+from theorykit.derivations.steep import over_weights, rescaled
 
 __all__ = ["MU", "MU_ROW", "derive_hidden_field"]
 
@@ -47,11 +48,18 @@ LIKELIHOOD = sp.Function("a", positive=True)
 _PAIR, _TRIPLE = {"nu": 0.9, "L": 2}, {"nu": 0.6, "L": 3}
 
 
-def derive_hidden_field(task: str = "max") -> Derivation:
-    """The observable "mu" in nu and L ("max"), or in L ("max_infinite")."""
+def derive_hidden_field(task: str = "max", steep: bool = False) -> Derivation:
+    """The observable "mu" in nu and L ("max"), or in L ("max_infinite").
+
+    ``steep``: a form for strong signals of the max task, which needs nu > 0.
+    """
     if task not in ("max", "max_infinite"):
         raise ValueError(f"task must be 'max' or 'max_infinite', got {task!r}")
     definition, steps, limits = _finite() if task == "max" else _infinite()
+    if steep:
+        if task != "max":
+            raise ValueError(f"steep needs the max task, got {task!r}")
+        steps, limits = (*steps, *_over_weights(steps[-1])), ()
     mu = steps[-1].rhs
     record = Equations(
         f"single_location.hidden_field.{task}",
@@ -108,6 +116,19 @@ def _finite() -> tuple[sp.Expr, tuple[Step, ...], tuple[Limit, ...]]:
     )  # fmt: skip
     limits = (Limit(MU.name, {"nu": 0, "L": 3}, sp.Integer(0), "no signal: the hidden token is any token"),)
     return definition, steps, limits
+
+
+def _over_weights(last: Step) -> tuple[Step, ...]:
+    """The weight of a token as the variable, and a Laplace variable whose range does not grow with nu."""
+    coefficient, integral = last.rhs.as_independent(HalfLine)
+    weights = over_weights(integral, T)
+    check = verified({"nu": 1.7, "L": 2}, {"nu": 1.7, "L": 4})
+    return (
+        Step("weights as variables", last.rhs, coefficient * weights, (last.name,),
+             "the weight u = t a(x) of a token instead of its field; E e^-u by parts", check),
+        Step("scaled Laplace variable", coefficient * weights, coefficient * rescaled(weights, NU),
+             ("weights as variables",), "t = r^nu: r spans what the fields span, whatever nu is", check),
+    )  # fmt: skip
 
 
 def _infinite() -> tuple[sp.Expr, tuple[Step, ...], tuple[Limit, ...]]:

@@ -309,10 +309,19 @@ def _leak(model: _Model, weight: Callable[[sp.Basic], sp.Expr]) -> sp.Expr:
 
 
 def derive_elementwise_moments(
-    task: str = "spiked", activation: str = "1 + tanh(x)", aligned: bool = False, shifted: bool = False
+    task: str = "spiked",
+    activation: str = "1 + tanh(x)",
+    aligned: bool = False,
+    shifted: bool = False,
+    steep: bool = False,
 ) -> Derivation:
-    """Moments of sigma(chi_l): "A", "power", "leak", "residual" in nu, L, m_k, m_v (and q_k, shift)."""
+    """Moments of sigma(chi_l): "A", "power", "leak", "residual" in nu, L, m_k, m_v (and q_k, shift).
+
+    ``steep``: a form for strong signals of the max task, which needs nu > 0.
+    """
     model = _Model(task, aligned and task != "spiked")
+    if steep and task != "max":
+        raise ValueError(f"steep needs the max task, got {task!r}")
     shift = SHIFT if shifted else sp.Integer(0)
 
     def weight(i: sp.Basic) -> sp.Expr:
@@ -331,6 +340,8 @@ def derive_elementwise_moments(
         more, chain, final = _chain(
             model, symbol, model.average(integrand), None, denominators, concrete, insert
         )
+        if steep:
+            chain, final = _over_hidden_field(model, chain, symbol)
         definitions, steps, equations[symbol] = (*definitions, *more), (*steps, *chain), final
     record = _record(
         f"single_location.elementwise_moments.{task}",
