@@ -62,7 +62,7 @@ MAX = Comparison(
 )
 
 #: Of the second comparison, what a second process computes: about half of all work.
-_SHARE = ("bayes", "softmax", "softplus")
+_SHARE = ("bayes", "softmax", "softplus", "erf-best")
 
 
 def single_location(
