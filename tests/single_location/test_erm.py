@@ -18,7 +18,10 @@ from scipy.special import erf as scipy_erf
 import theorykit as tk
 from theorykit import derivations
 from theorykit import single_location as slr
+from theorykit.codegen.proximal import emit_proximal
 from theorykit.derivations.audit import audit, audit_step, sign_flips
+from theorykit.numerics.proximal import OUTPUTS
+from theorykit.numerics.sampling import sobol_points
 from theorykit.results import Status
 from theorykit.single_location import erm_sample, replica_solution
 from theorykit.single_location.erm_sample import draw_samples, proximal_program
@@ -424,10 +427,40 @@ _SAMPLE = ("energy", "penalty", "statistic_0", "statistic_1", "statistic_2", "re
            "field_v", "label_mean", "label_spread")  # fmt: skip
 DOUBLED = [("erm", t, slr.Linear()) for t in _EQUATIONS]
 DOUBLED += [pytest.param("erm", t, slr.Softmax(), marks=pytest.mark.slow) for t in _SAMPLE]
-DOUBLED += [
-    pytest.param("erm_newton", t, slr.Softmax(), marks=[pytest.mark.slow] * (t != "diagonal"))
-    for t in _NEWTON
-]
+DOUBLED += [pytest.param("erm_newton", t, slr.Softmax(), marks=pytest.mark.slow) for t in _NEWTON]
+
+
+def _sums_of_nodes(record, newton):
+    """What the emitted module sums over eight nodes, run as plain Python: nothing is compiled."""
+    plain = "njit = lambda *a, **k: a[0] if a and callable(a[0]) else lambda f: f"
+    source = emit_proximal(record, "mutated", newton)
+    assert "from numba import njit" in source
+    module = {}
+    exec(source.replace("from numba import njit", plain), module)
+    nodes = erm_sample._Nodes(slr.Spiked(nu=4, length=2, noise=0.3), 2, sobol_points(7, 3, 1, 0)[0])
+    at = {"m_k": 0.6, "q_k": 0.8, "V_k": 1.0, "m_v": 0.9, "q_v": 1.1, "V_v": 0.6, "noise": 0.3}
+    P = np.array([at[name] for name in module["LAYOUT"]["parameters"]])
+    fields = (nodes.truth, nodes.noise, nodes.gauss, nodes.slope, nodes.label_noise, nodes.chi, nodes.rivals)
+    out, weights = np.zeros((1, len(OUTPUTS))), np.zeros((1, 3))
+    module["minimize_nodes"](P, *fields, True, out, 0, 1)
+    module["attend_nodes"](P, nodes.truth, nodes.noise, weights, 0, 1)
+    return np.append(out, weights)
+
+
+def test_every_result_is_read_by_the_minimization():
+    """Doubling any observable of the sample problem or of Newton's method changes the sums over the nodes."""
+    record = derivations.get("single_location.erm", kind="normalized", formula="exp(x)").equations
+    newton = derivations.get("single_location.erm_newton", count=3).equations
+    before = _sums_of_nodes(record, newton)
+    mutants = [(t, record.scaled(t), newton) for t in (*_SAMPLE, "weight", "weight_square")]
+    mutants += [(t, record, newton.scaled(t)) for t in newton.observables]
+    assert set(_NEWTON) == set(newton.observables)
+    for target, *records in mutants:
+        try:
+            after = _sums_of_nodes(*records)
+        except OverflowError:
+            continue  # Newton's method runs away
+        assert np.abs(after / before - 1).max() > 1e-3, target
 
 
 @pytest.mark.parametrize("name, target, activation", DOUBLED)
