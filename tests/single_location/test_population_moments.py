@@ -402,3 +402,34 @@ def test_linear_attention_at_strong_signals(nu, length):
     assert abs(A - 1 - 0.7 * mu) <= A.error + 1e-13
     assert abs(B - 1.49 * length) <= B.error + 1e-13 * length
     assert slr.optimal_risk(task, slr.Linear()).risk == pytest.approx(1 - (1 + mu**2) / length, abs=1e-13)
+
+
+def kinked_of_two(nu, m_k, q_k, kernel, kink):
+    """(A, B) of the max task at two tokens: a sum over both scores, split at the kink, and the rest of the fields."""
+    halves, weights = np.polynomial.legendre.leggauss(20)
+    edges = np.unique([*np.linspace(-9, 9, 41), kink / math.sqrt(q_k)])
+    half = np.diff(edges)[:, None] / 2
+    g = (edges[:-1, None] + half + half * halves).ravel()
+    law = (half * weights).ravel() * np.exp(-g * g / 2) / math.sqrt(2 * math.pi)
+    along = m_k / math.sqrt(q_k)
+    rest = np.linspace(-9, 9, 361)[:, None, None] * math.sqrt(2 * (1 - along**2))
+    density = np.exp(-(np.linspace(-9, 9, 361) ** 2) / 2) / math.sqrt(2 * math.pi) * (18 / 360)
+    own = np.zeros((g.size, g.size))
+    for field, weight in zip(rest, density, strict=True):
+        own += weight / (1 + np.exp(-nu * (along * (g[:, None] - g) + field)))
+    values = kernel(math.sqrt(q_k) * g)
+    share = values[:, None] / (values[:, None] + values)
+    both = law[:, None] * law
+    hidden = own * share + (1 - own) * (1 - share)
+    return float(np.sum(both * hidden)), float(np.sum(both * (share**2 + (1 - share) ** 2)))
+
+
+@pytest.mark.parametrize(
+    "nu, m_k, q_k", [(4.0, 0.5, 1.0), pytest.param(2.0, 1.5, 3.0, marks=pytest.mark.slow)]
+)
+def test_kinked_kernels_of_any_key_of_the_max_task(nu, m_k, q_k):
+    A, B = slr.attention_moments(slr.Max(nu, 2), slr.NormalizedKernel("0.2 + abs(x - 0.5)"), m_k, q_k)
+    expected = kinked_of_two(nu, m_k, q_k, lambda x: 0.2 + abs(x - 0.5), 0.5)
+    assert abs(A - expected[0]) <= A.error + 1e-13
+    assert abs(B - expected[1]) <= B.error + 1e-13
+    assert max(A.error, B.error) < 1e-12

@@ -66,10 +66,15 @@ _LONG_KEY = {"nu": 0.9, "L": 2, "m_k": 0.8, "q_k": 1.6}
 
 @dataclass(frozen=True)
 class _Model:
-    """Scores and law of the tokens of one task; ``is_aligned`` for a key along k*."""
+    """Scores and law of the tokens of one task; ``is_aligned`` for a key along k*.
+
+    With ``score_first`` the field x is that along k instead of k*, so that a kink of the kernel stays where it is
+    in x whatever the other field; only for the max task at finite nu.
+    """
 
     task: str
     is_aligned: bool
+    score_first: bool = False
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -78,6 +83,8 @@ class _Model:
     def score(self, index: sp.Basic) -> sp.Expr:
         if self.task == "spiked":
             return sp.sqrt(Q_K) * TOKEN_FIELD[index] + (sp.sqrt(NU) * M_K if index == 1 else 0)
+        if self.score_first:
+            return sp.sqrt(Q_K) * TOKEN_FIELD[index]
         return M_K * TOKEN_FIELD[index] + aligned_length(self.is_aligned) * TOKEN_ETA[index]
 
     @property
@@ -89,6 +96,9 @@ class _Model:
         return TokenExpectation(integrand, self.families, LENGTH)
 
     def likelihood(self, index: sp.Basic) -> sp.Expr:
+        if self.score_first:
+            along, across = M_K / sp.sqrt(Q_K), sp.sqrt(1 - M_K**2 / Q_K)
+            return LIKELIHOOD(along * TOKEN_FIELD[index] + across * TOKEN_ETA[index])
         return LIKELIHOOD(TOKEN_FIELD[index])
 
     @property
@@ -147,16 +157,25 @@ def _inserted(function: sp.Function, formula: str) -> Concrete:
     return _checked_with(function, lambda argument: expression.xreplace({variable: argument}))
 
 
+def _model(task: str, aligned: bool, formula: str) -> _Model:
+    from theorykit.formula import parse
+
+    is_aligned = aligned and task != "spiked"
+    return _Model(task, is_aligned, task == "max" and not is_aligned and bool(parse(formula).kinks()))
+
+
 def _breakpoints(model: _Model, formula: str, shift: sp.Expr) -> dict[sp.Symbol, tuple[sp.Expr, ...]]:
     """Fields at which a score sits on a kink of the formula."""
     from theorykit.formula import parse
 
     kinks = [sp.Float(k, 17) for k in parse(formula).kinks()]
-    if not kinks or not (model.task == "spiked" or model.is_aligned):
+    if not kinks or not (model.task == "spiked" or model.is_aligned or model.score_first):
         return {}
     if model.task == "spiked":
         at = [(k - shift) / sp.sqrt(Q_K) for k in kinks]
         at += [(k - shift - sp.sqrt(NU) * M_K) / sp.sqrt(Q_K) for k in kinks]
+    elif model.score_first:
+        at = [(k - shift) / sp.sqrt(Q_K) for k in kinks]
     else:
         at = [(k - shift) / M_K for k in kinks]
     return {FIELD: tuple(at)}
@@ -208,7 +227,7 @@ def derive_normalized_moments(
     ``steep``: a form for long keys, for the spiked task and the kernel exp(x), which needs q_k > 0, or for strong
     signals of the max task, which needs nu > 0.
     """
-    model = _Model(task, aligned and task != "spiked")
+    model = _model(task, aligned, kernel)
     if steep and task != "max" and (task, kernel) != ("spiked", "exp(x)"):
         raise ValueError(f"steep needs the max task, or spiked and exp(x), got {task!r} and {kernel!r}")
 
@@ -319,7 +338,7 @@ def derive_elementwise_moments(
 
     ``steep``: a form for strong signals of the max task, which needs nu > 0.
     """
-    model = _Model(task, aligned and task != "spiked")
+    model = _model(task, aligned, activation)
     if steep and task != "max":
         raise ValueError(f"steep needs the max task, got {task!r}")
     shift = SHIFT if shifted else sp.Integer(0)
