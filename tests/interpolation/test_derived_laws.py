@@ -149,10 +149,10 @@ def doubled(name):
     ("claim", "record", "result"),
     [
         ("gap_vanishes_when_aligned", "structure", "least_error"),
-        ("gap_reversed", "structure", "ridgeless_ratio"),
+        pytest.param("gap_reversed", "structure", "ridgeless_ratio", marks=pytest.mark.slow),
         ("no_linear_part_no_signal", "reductions", "nonlinear_error"),
         ("no_linear_part_no_dimension", "reductions", "saturated_ridge"),
-        ("softmax_is_entrywise", "softmax", "softmax_moment"),
+        pytest.param("softmax_is_entrywise", "softmax", "softmax_moment", marks=pytest.mark.slow),
     ],
 )
 def test_claims_rest_on_derived_laws(claim, record, result):
