@@ -12,7 +12,7 @@ where the integral lives.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
@@ -131,7 +131,9 @@ class _Lowering:
         if variable.symbol in scope:
             raise CodegenError(f"variable {variable.symbol} is bound twice, one node inside the other")
         known = self.variables.setdefault(variable.symbol, variable)
-        if known != variable:
+        if {known.measure, variable.measure} == {"exponential", "half_line"}:  # the longer range serves both
+            self.variables[variable.symbol] = replace(variable, measure="half_line")
+        elif known != variable:
             raise CodegenError(f"variable {variable.symbol} is bound by nodes of different measures")
 
     def _dims(self, inner: sp.Expr, scope: tuple[sp.Symbol, ...], own: sp.Symbol) -> tuple[sp.Symbol, ...]:
