@@ -26,7 +26,7 @@ OVERLAPS = ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v")
 _HATS = ("m_hat_k", "q_hat_k", "V_hat_k", "m_hat_v", "q_hat_v", "V_hat_v")
 # Two forms of the conjugates of m have equal averages. With many samples the solution is near the population optimum,
 # where m_hat and m V_hat nearly cancel: their sampling errors do so too in the forms that contain V_hat.
-_MANY = 10.0
+_MANY = 100.0
 _STEP = 0.003  # fields are moved by this much where the effect of jumps on stability is judged
 
 
