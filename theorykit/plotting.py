@@ -40,6 +40,7 @@ _NOTATION = {
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _DECADES = 100.0  # a positive quantity with a larger ratio of extremes is drawn on a logarithmic axis
+_MANY_DECADES = 1e4
 _ENTRIES = 12  # longest legend; of more lines, which then shade into one another, every few are named
 _MARGIN = 0.12  # distance of the point at infinity from the last finite one, as a fraction of the axis
 
@@ -92,6 +93,7 @@ def plot_curve(
         label = ", ".join(_line_label(d, v) for d, v in chosen.items()) if index % stride == 0 else ""
         _draw(axes, axis, dataset.sel(chosen), name, label, style)
     _mark_infinity(axes, axis)
+    _thin_ticks(axes)
     if others:
         axes.legend(frameon=False, fontsize="small")
     if title:
@@ -144,6 +146,7 @@ def plot_risks(
             chosen = dataset.sel({panel: value, line: label})
             _draw(axes, axis, chosen, y, str(label), style, is_smooth=True)
         _mark_infinity(axes, axis)
+        _thin_ticks(axes)
         axes.label_outer()
         axes.set_title(_line_label(panel, value), fontsize="medium")
     for axes in grid.flat[len(panels) :]:
@@ -313,6 +316,15 @@ def _mark_infinity(axes: Axes, axis: _Axis) -> None:
     axes.axvline(fence, color="0.6", linestyle=":", linewidth=0.9)
     axes.xaxis.set_major_locator(FixedLocator([*inside, infinity]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda t, _: "∞" if t == infinity else f"{t:g}"))
+
+
+def _thin_ticks(axes: Axes) -> None:
+    """No ticks inside the decades of a logarithmic axis that has many of them."""
+    from matplotlib.ticker import NullLocator
+
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log" and high > _MANY_DECADES * low:
+        axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _spans_decades(values: Any) -> bool:

@@ -88,12 +88,13 @@ def single_location(
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     total = sum(comparison.points for comparison in comparisons)
+    found = {}
     with progress_bar("risks", total=total, enabled=progress) as bar, _second_process(comparisons) as second:
-        parts = {c.name: _compute(c, _own_share(c, second), bar) for c in comparisons}
         equations = _equations()
-        found = {c.name: _completed(c, parts[c.name], second, bar) for c in comparisons}
-    for comparison in comparisons:
-        _write(comparison, found[comparison.name], target)
+        for comparison in comparisons:  # what the second process has a share in comes last, and is waited for
+            part = _compute(comparison, _own_share(comparison, second), bar)
+            found[comparison.name] = _completed(comparison, part, second, bar)
+            _write(comparison, found[comparison.name], target)
     (target / "equations.tex").write_text(equations, encoding="utf-8")
     return found
 
