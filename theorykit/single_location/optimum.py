@@ -55,27 +55,9 @@ def find_optimum(task: Task, activation: Activation) -> Optimum:
 
         return find_shifted_optimum(task)
     search = Search(task, activation)
-    if isinstance(activation, Softmax):
-        if search.scale > _LONGEST[task_name(task)]:
-            return _matched_optimum(search)
-        attained = _at_the_bound(search)
-        if attained is not None:
-            return attained
+    if isinstance(activation, Softmax) and search.scale > _LONGEST[task_name(task)]:
+        return _matched_optimum(search)
     return search.run()
-
-
-def _at_the_bound(search: Search) -> Optimum | None:
-    """The optimum at the key of the posterior, if the risk computed there is the Bayes risk; none is smaller."""
-    m_k = search.scale
-    if not 0 < m_k:
-        return None
-    moments = search.aligned.measured(m_k, m_k * m_k, search.accuracy(_FINAL))[1]
-    m_v, value = search.aligned.best_of(moments, m_k, m_k * m_k)
-    bound = bayes_risk(search.task, excess=True)
-    if abs(value - bound) > value.error + bound.error:
-        return None
-    key = Estimate(m_k, 2.0**-52 * m_k)
-    return Optimum(value, key, squared(key), m_v, squared(m_v), evaluations=1)
 
 
 def _matched_optimum(search: Search) -> Optimum:
