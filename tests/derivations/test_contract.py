@@ -271,7 +271,10 @@ def unread() -> list[str]:
 
 
 #: Records whose mutations take long to compile.
-LONG = ("signal_recovery.noise", "signal_recovery.stochastic", "single_location.erm")
+LONG = (
+    "interpolation.hermite", "signal_recovery.finite_size", "signal_recovery.noise", "signal_recovery.stochastic",
+    "signal_recovery.thresholds", "single_location.erm",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in unread()])
