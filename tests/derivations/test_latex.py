@@ -30,6 +30,7 @@ from theorykit.derivations.nodes import (
     TokenPower,
     TruncatedExpectation,
 )
+from theorykit.derivations.proximal import AtProximal
 from theorykit.derivations.special import gamma_weight, normal_cdf, owens_t
 from theorykit.theory import Theory
 
@@ -335,3 +336,31 @@ def test_katex_refuses_what_is_wrong():
 @pytest.mark.parametrize("subject", [THEORY, zoo(), make_weights().equations], ids=lambda s: s.name)
 def test_pdflatex_compiles_the_document_alone(subject, tmp_path):
     assert_compiles(theory.latex(subject), tmp_path)
+
+
+def test_functions_are_broken_between_their_arguments():
+    arguments = [sp.sin(A + i) * sp.cos(B * i) + X**i for i in range(1, 7)]
+    lines = [text for _, text in broken(sp.Function("energy")(*arguments), MathPrinter())]
+    assert len(lines) >= 3
+    assert all(visual_width(line) <= ROOM for line in lines)
+    assert lines[0].startswith(r"\operatorname{energy}\Bigl(")
+    assert lines[-1].endswith(r"\Bigr)")
+    assert " ".join(lines).count(",") == len(arguments) - 1
+    assert all(MathPrinter().print(argument) in " ".join(lines) for argument in arguments)
+
+
+def test_deep_brackets_are_broken_too():
+    wide = sp.Add(*[sp.sin(A + i) * sp.cos(B * i) for i in range(1, 5)])
+    for _ in range(12):
+        wide = sp.exp(wide) + sp.Symbol("c")
+    assert all(visual_width(text) <= ROOM for _, text in broken(wide, MathPrinter()))
+
+
+def test_a_minimization_is_broken_at_its_objective():
+    x = sp.Symbol("x", real=True)
+    loss = sp.Add(*[sp.sin(A + i) * sp.cos(x * i) for i in range(1, 8)])
+    lines = [text for _, text in broken(AtProximal(x**2, loss, (x - A) ** 2, [x]), MathPrinter())]
+    assert r"\text{at}\ \arg\min_{x}" in lines[0]
+    assert len(lines) >= 3
+    assert all(visual_width(line) <= ROOM for line in lines)
+    assert_balanced("\n".join(lines))

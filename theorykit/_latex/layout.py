@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from theorykit._latex.printer import HOLE, Hole, MathPrinter, is_denominator
 from theorykit._latex.width import visual_width
 from theorykit.derivations.matrices import Determinant, Entry
 from theorykit.derivations.nodes import Node
+from theorykit.derivations.proximal import AtProximal
 
 __all__ = ["Line", "aligned_rows", "broken"]
 
@@ -22,6 +24,9 @@ Line = tuple[int, str]
 
 ROOM = 66.0
 _INDENT = 3.0
+_LEAST = (
+    20.0  # however deep the brackets: a line that sticks out a little is better than one that is not broken
+)
 _FENCES = re.compile(r"\\left(?![A-Za-z])|\\right(?![A-Za-z])")
 
 
@@ -56,8 +61,8 @@ def _named_matrices(expression: sp.Expr) -> tuple[sp.Expr, dict[sp.MatrixSymbol,
 
 def broken(expression: sp.Expr, printer: MathPrinter, room: float = ROOM, depth: int = 0) -> list[Line]:
     """Lines of an expression, none wider than ``room`` where it can be helped."""
-    tex = printer.print(expression)
-    if visual_width(tex) <= room or room < 20:
+    tex, room = printer.print(expression), max(room, _LEAST)
+    if visual_width(tex) <= room:
         return [(depth, tex)]
     if isinstance(expression, sp.Add):
         return _broken_sum(expression, printer, room, depth)
@@ -65,6 +70,8 @@ def broken(expression: sp.Expr, printer: MathPrinter, room: float = ROOM, depth:
         return _broken_product(expression, printer, room, depth)
     if _is_wide_denominator(expression, printer, room):
         return _broken_inverse(expression, printer, room, depth)
+    if isinstance(expression, AppliedUndef) and len(expression.args) > 1:
+        return _broken_arguments(expression, printer, room, depth)
     return _broken_inside(expression, printer, room, depth) or [(depth, tex)]
 
 
@@ -129,6 +136,22 @@ def _broken_inverse(expression: sp.Expr, printer: MathPrinter, room: float, dept
     return [*lines[:-1], (lines[-1][0], rf"{lines[-1][1]}^{{{printer.print(exponent)}}}")]
 
 
+def _broken_arguments(expression: AppliedUndef, printer: MathPrinter, room: float, depth: int) -> list[Line]:
+    """A function, as many of its arguments to a line as fit."""
+    lines: list[Line] = []
+    for position, argument in enumerate(expression.args):
+        (_, head), *tail = broken(argument, printer, room - _INDENT, depth + 1)
+        if lines and not tail and visual_width(lines[-1][1]) + visual_width(head) + 2 <= room:
+            lines[-1] = (lines[-1][0], f"{lines[-1][1]} {head}")
+        else:
+            lines += [(depth + 1, head), *tail]
+        if position < len(expression.args) - 1:
+            lines[-1] = (lines[-1][0], lines[-1][1] + ",")
+    size = _size_around(lines)
+    name = printer.function_name(expression)
+    return [(depth, rf"{name}\{size}l("), *lines[:-1], (lines[-1][0], rf"{lines[-1][1]}\{size}r)")]
+
+
 def _packed(factors: list[sp.Expr], printer: MathPrinter, room: float, depth: int) -> list[Line]:
     """Narrow factors on as few lines as they need; denominators stand with the first of them."""
     groups: list[list[sp.Expr]] = [[f for f in factors if is_denominator(f)]]
@@ -150,6 +173,11 @@ def _broken_inside(expression: sp.Expr, printer: MathPrinter, room: float, depth
     """The widest argument of a node, a power or a function on lines of its own; none where that cannot be."""
     if isinstance(expression, Entry | Determinant):
         return []  # matrices are not broken
+    if isinstance(expression, AtProximal):
+        hole = Hole(*expression.bound_symbols)
+        place = expression.func(expression.quantity, hole, sp.Integer(0), expression.variables)
+        head, tail = printer.print(place).split(HOLE)
+        return _around(head, tail, expression.objective, printer, room, depth)
     arguments = [a for a in expression.args if isinstance(a, sp.Expr)]
     for inner in sorted(arguments, key=lambda a: visual_width(printer.print(a)), reverse=True):
         hole = Hole(*(expression.bound_symbols if isinstance(expression, Node) else ()))
@@ -167,7 +195,9 @@ def _around(
     lines = broken(inner, printer, room - _INDENT, depth + 1)
     size = _size_around(lines)
     head, tail = _stretched(head, rf"\{size}l"), _stretched(tail, rf"\{size}r")
-    if not re.search(r"\\[Bb]igg?l[(\[]\s*$", head) and (isinstance(inner, sp.Add) or tail.startswith("^")):
+    if not re.search(r"\\[Bb]igg?l(?:[(\[]|\\\{)\s*$", head) and (
+        isinstance(inner, sp.Add) or tail.startswith("^")
+    ):
         lines = _bracketed(lines)
     if visual_width(head) + visual_width(lines[0][1]) <= room:
         lines[0] = (depth, head + lines[0][1])

@@ -53,6 +53,10 @@ class MathPrinter(LatexPrinter):
     def _hprint_Function(self, func: str) -> str:
         return self._by_name.get(func) or str(super()._hprint_Function(func))
 
+    def function_name(self, expression: sp.Function) -> str:
+        """LaTeX of the name of a function, without its arguments."""
+        return self._hprint_Function(expression.func.__name__)
+
     def _print_ExpBase(self, expr: sp.Expr, exp: str | None = None) -> str:
         argument = expr.args[0]
         inner = self._print(argument)

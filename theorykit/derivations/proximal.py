@@ -118,9 +118,9 @@ class AtProximal(_Proximal):
 
     def _latex(self, printer: LatexPrinter, exp: str | None = None) -> str:
         inner = printer._print(self.quantity)
-        place = rf"\arg\min_{{{self._names(printer)}}}\{{{printer._print(self.objective)}\}}"
-        body = rf"\left[{inner}\right]_{{{place}}}"
-        return body if exp is None else rf"{body}^{{{exp}}}"
+        place = rf"\arg\min_{{{self._names(printer)}}}\left\{{{printer._print(self.objective)}\right\}}"
+        body = rf"\left[{inner}\right]\ \text{{at}}\ {place}"
+        return body if exp is None else rf"\left({body}\right)^{{{exp}}}"
 
 
 def solve_quadratic(node: Moreau | AtProximal) -> sp.Expr:

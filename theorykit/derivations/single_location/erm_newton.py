@@ -16,8 +16,6 @@ The statistics are linear in omega_v. Steps are checked on polynomials of generi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
@@ -310,26 +308,29 @@ def _rows(count: int, observables: dict[str, sp.Expr]) -> tuple[Quantity, ...]:
         Quantity(BOTH, "K", "second derivative of the energy in two value fields"),
     ]
     used = set().union(*[e.free_symbols for e in observables.values()])
-    results = [
-        Quantity(sp.Symbol(n, real=True), rf"\mathrm{{{n.replace('_', '-')}}}", _meaning(n))
-        for n in observables
-    ]
+    results = [_result(name) for name in observables]
     return (*[r for r in rows if r.symbol in used], *results)
 
 
-def _meaning(name: str) -> str:
-    stem: Callable[[str], str] = lambda n: n.rstrip("0123456789").rstrip("_")  # noqa: E731
-    return {
-        "response_k": "response of the key field of a token",
-        "diagonal": "diagonal part of the Hessian",
-        "projection": "coupling to the token that is eliminated",
-        "pivot": "entry of the token on the diagonal",
-        "multiplier": "multiple of its row that is subtracted from another",
-        "remainder": "low-rank part after the elimination",
-        "mixed_own": "mixed second derivative of a token beside the coupling",
-        "mixed_coupling": "mixed second derivative of two tokens",
-        "value_coupling": "second derivative in two value fields",
-        "key_slope": "derivative of f_k in a key field",
-        "cross_slope": "derivative of f_k in a value field",
-        "value_slope": "derivative of f_v in a value field",
-    }[stem(name)]
+#: Results by the name without the positions behind it: how they are written, and what they are.
+_RESULTS = {
+    "response_k": ("r_k", "response of the key field of a token"),
+    "diagonal": (r"\Lambda", "diagonal part of the Hessian"),
+    "projection": ("g", "coupling to the token that is eliminated"),
+    "pivot": (r"\Pi", "entry of the token on the diagonal"),
+    "multiplier": (r"\lambda", "multiple of its row that is subtracted from another"),
+    "remainder": ("M'", "low-rank part after the elimination"),
+    "mixed_own": ("b", "mixed second derivative of a token beside the coupling"),
+    "mixed_coupling": ("B", "mixed second derivative of two tokens"),
+    "value_coupling": ("C", "second derivative in two value fields"),
+    "key_slope": (r"\partial_{\omega_k}f_k", "derivative of f_k in a key field"),
+    "cross_slope": (r"\partial_{\omega_v}f_k", "derivative of f_k in a value field"),
+    "value_slope": (r"\partial_{\omega_v}f_v", "derivative of f_v in a value field"),
+}
+
+
+def _result(name: str) -> Quantity:
+    stem = name.rstrip("0123456789").rstrip("_")
+    latex, meaning = _RESULTS[stem]
+    positions = name.removeprefix(stem).lstrip("_")
+    return Quantity(sp.Symbol(name, real=True), f"{latex}_{{{positions}}}" if positions else latex, meaning)
