@@ -493,6 +493,10 @@ def test_doubling_an_equation_changes_the_number(name, target, activation):
         ({"start": {"m_k": 1}}, "start must give m_k, q_k, V_k"),
         ({"task": slr.Spiked(nu=1, length=9)}, "length must be at most 8 for softmax in erm, got 9"),
         ({"activation": slr.Erf(shift=None)}, "shift of Erf"),
+        (
+            {"activation": slr.NormalizedKernel("relu(x) + 1/10")},
+            "twice differentiable in erm, got .* kink at x = 0",
+        ),
     ],
 )
 def test_bad_arguments_are_named(change, message):

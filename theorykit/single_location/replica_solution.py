@@ -86,6 +86,8 @@ def erm(
 
     Raises
     ------
+    ValueError
+        An activation with a kink (its proximal problem is not solved here), or too many tokens.
     ConvergenceError
         The iteration does not converge; ``last`` holds the order parameters.
 
@@ -126,6 +128,7 @@ def _on_path(
     if has_fixed_weights(task, activation, fit.ridge_k):
         return solve_fixed_weights(task, activation, fit, name)
     _require_length(task, activation)
+    _require_smooth(activation)
     if not path.samples:
         path.samples = draw_samples(task, activation, exponent, count, seed)
     starts = path.starts(fit.alpha)
@@ -295,6 +298,15 @@ def _require_length(task: Task, activation: Activation) -> None:
     most = LONGEST_NONLINEAR if not isinstance(activation, Linear) else (SOBOL_DIMENSIONS - 2) // 3
     if longest > most:
         raise ValueError(f"length must be at most {most} for {activation.label} in erm, got {longest}")
+
+
+def _require_smooth(activation: Activation) -> None:
+    kinks = activation.formula.kinks()
+    if kinks:
+        raise ValueError(
+            f"activation must be twice differentiable in erm, got {activation.label} with a kink at x = {kinks[0]:g}; "
+            "train simulates it"
+        )
 
 
 def _exponent(nodes: Any) -> int:
