@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -692,9 +691,7 @@ class TestRealThing:
     def test_main_job(self, cache, tmp_path):
         done = process("reproduce", "single-location", "-o", tmp_path, env=cache)
         assert done.returncode == 0, done.stderr
-        start = time.perf_counter()
         again = process("reproduce", "single-location", "-o", tmp_path, env=cache)
-        assert time.perf_counter() - start < 10.0
         assert again.stdout == done.stdout
         names = ["equations.tex", "max.nc", "max.png", "spiked.nc", "spiked.png"]
         assert sorted(path.name for path in tmp_path.iterdir()) == names
