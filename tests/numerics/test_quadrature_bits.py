@@ -129,7 +129,7 @@ def test_history_does_not_matter(small):
     first = _adaptive_bits(small)
     for point in ({"a": 0.1, "b": 2.0}, {"a": 3.0, "b": 0.5}):
         small.values(point)
-    small.quick(POINT, small.grids_for(POINT, 1e-6))
+    small.quick(POINT, small.measured(POINT, 1e-6)[0])
     assert _adaptive_bits(small) == first
 
 
@@ -138,8 +138,8 @@ def test_kinds_of_numbers(small, kind):
     assert _adaptive_bits(small, {"a": kind(2), "b": kind(1)}) == _adaptive_bits(small, {"a": 2.0, "b": 1.0})
 
 
-def test_grids_for_quick_values_are_as_good_as_asked(small):
+def test_grids_of_quick_values_are_as_good_as_asked(small):
     exact = small.values(POINT)
     for rtol in (1e-3, 1e-8):
-        for name, value in small.quick(POINT, small.grids_for(POINT, rtol)).items():
+        for name, value in small.quick(POINT, small.measured(POINT, rtol)[0]).items():
             assert abs(value - exact[name]) <= 2 * rtol * abs(exact[name])

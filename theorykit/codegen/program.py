@@ -216,10 +216,6 @@ class Program:
         result = integrate(self, self.vector(values), Options(rtol=rtol), start, known)
         return dict(result.intervals), self._named(result)
 
-    def grids_for(self, values: Mapping[str, float], rtol: float) -> dict[str, Interval]:
-        """Grids that are good to a relative accuracy at these parameters: for ``quick`` near them."""
-        return self.measured(values, rtol)[0]
-
     def quick(self, values: Mapping[str, float], intervals: Mapping[str, Interval]) -> dict[str, float]:
         """Observables on fixed grids, without error estimate: for the inner loop of a minimization.
 

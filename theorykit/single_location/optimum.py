@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["NOISE", "SEARCH", "Search", "find_optimum", "squared"]
 
 SEARCH, _FINAL = 1e-4, 1e-12  # accuracy of the grids of the search, and of the polynomial and the value
-_MOVED = (
-    2.0  # times the errors of the moments where the grids were made: they are those at the minimum, close by
-)
+# times the errors of the moments where the grids were made: they are those at the minimum, close by
+_MOVED = 2.0
 _SMALL_GAIN = 0.02  # below it, coarse grids do not tell one key from another
 _FINEST = 1e-14  # no grid is asked to be better
 _SEARCH_TOLERANCE = 3e-4  # in log m_k; the polynomial does the rest
@@ -120,9 +119,8 @@ class Search:
     task: Task
     activation: Activation
     evaluations: int = 0
-    gain: float = (
-        1.0  # what the best key gains over the risk 1 of no weights, as far as the accuracy depends on it
-    )
+    # what the best key gains over the risk 1 of no weights, as far as the accuracy depends on it
+    gain: float = 1.0
     blur_at_zero: float = 0.0  # of a minimum that the risks near 0 do not tell from 0
 
     @cached_property
