@@ -15,7 +15,7 @@ from typing import Any
 import mpmath
 import sympy as sp
 
-from theorykit.derivations.matrices import Determinant, Entry
+from theorykit.derivations.matrices import Determinant, Entry, combined
 from theorykit.derivations.nodes import (
     DistinctSum,
     Expectation,
@@ -84,15 +84,7 @@ class _Precise:
             return mpmath.matrix(rows)
         if isinstance(matrix, sp.Inverse):
             return mpmath.inverse(self._matrix(matrix.arg, environment))
-        parts = [self._matrix(a, environment) for a in matrix.args]
-        if isinstance(matrix, sp.Transpose):
-            return parts[0].T
-        if not isinstance(matrix, sp.MatAdd | sp.MatMul):
-            raise DerivationError(f"the matrix {type(matrix).__name__} has no arbitrary-precision evaluation")
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part if isinstance(matrix, sp.MatAdd) else total * part
-        return total
+        return combined(matrix, [self._matrix(a, environment) for a in matrix.args])
 
     def _expectation(self, node: Expectation, environment: Mapping[sp.Symbol, Any]) -> mpmath.mpf:
         from theorykit.derivations.gaussian import standardize

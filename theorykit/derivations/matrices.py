@@ -7,7 +7,10 @@ and the entries of an explicit matrix may hold such nodes. An inverse is never w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
 
 import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixExpr
@@ -19,6 +22,7 @@ from theorykit.errors import DerivationError
 __all__ = [
     "Determinant",
     "Entry",
+    "combined",
     "entries",
     "inverse",
     "leading",
@@ -178,15 +182,18 @@ def _explicit(matrix: Matrix) -> sp.Matrix:
     if isinstance(matrix, sp.Inverse):
         inner = _explicit(matrix.arg)
         return inner.adjugate() / inner.det(method="berkowitz")
-    parts = [_explicit(a) for a in matrix.args]
+    return combined(matrix, [_explicit(a) for a in matrix.args])
+
+
+def combined(matrix: Matrix, parts: Sequence[Any]) -> Any:
+    """The transpose, sum or product that a matrix expression is, of values that stand for its arguments."""
     if isinstance(matrix, sp.Transpose):
         return parts[0].T
-    if not isinstance(matrix, sp.MatAdd | sp.MatMul):
-        raise DerivationError(f"the matrix {type(matrix).__name__} is not written out")
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part if isinstance(matrix, sp.MatAdd) else total * part
-    return total
+    if isinstance(matrix, sp.MatAdd):
+        return reduce(operator.add, parts)
+    if isinstance(matrix, sp.MatMul):
+        return reduce(operator.mul, parts)
+    raise DerivationError(f"the matrix {type(matrix).__name__} is no inverse, transpose, sum or product")
 
 
 def opaque(expression: sp.Expr) -> sp.Expr:
