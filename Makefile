@@ -24,11 +24,14 @@ run: $(STAMP)
 	@$(BIN)/python -m theorykit reproduce single-location -o out
 	@$(BIN)/python -m theorykit reproduce signal-recovery -o out
 
+# make test THEORY=population leaves out what concerns other theories alone
+PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(if $(THEORY),--theory $(THEORY))
+
 test: $(STAMP)
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not slow"
+	@$(PYTEST) -m "not slow"
 
 test-all: $(STAMP)
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
+	@$(PYTEST)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

@@ -1,14 +1,54 @@
-"""What all tests share: a cache folder of this run, and records declared on the spot."""
+"""What all tests share: a cache folder of this run, the choice of one theory, and records declared on the spot."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 
 import pytest
 
 _folder = pytest.StashKey[str]()
+
+#: Theory -> what names it in the path or the parameters of a test; a test that none of them names concerns all.
+THEORIES = {
+    "trained": r"[._-]erm|trained|ridge_search|_training|test_replica|replica_solution",
+    "signal_recovery": r"signal_recovery|simulation_recovery|dormand_prince",
+    "interpolation": r"interpolation/|interpolation[.-]|\[interpolation\]",
+    "random_matrices": r"random_matrices",
+    "population": r"single_location",
+}
+
+
+def theory_of(test: str) -> str | None:
+    """The theory that a test concerns, by its path and its parameters; None if it concerns all."""
+    path, _, function = test.partition("::")
+    place = path + function[function.find("[") :] if "[" in function else path
+    return next((theory for theory, words in THEORIES.items() if re.search(words, place)), None)
+
+
+@pytest.fixture(name="theory_of")
+def theory_of_a_test():
+    """``theory_of(test)``: what ``--theory`` goes by."""
+    return theory_of
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--theory", choices=tuple(THEORIES), help="leave out the tests that concern other theories alone"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    wanted = config.getoption("--theory")
+    if wanted is not None:
+        kept: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            (kept if theory_of(item.nodeid) in (wanted, None) else others).append(item)
+        config.hook.pytest_deselected(items=others)
+        items[:] = kept
 
 
 def pytest_configure(config):

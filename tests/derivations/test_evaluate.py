@@ -20,7 +20,7 @@ from theorykit.derivations.nodes import (
     TruncatedExpectation,
 )
 from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf, owens_t
-from theorykit.derivations.tensor import evaluate_tensor
+from theorykit.derivations.tensor import evaluate_tensor, tensor_value
 from theorykit.errors import DerivationError
 
 X, Y = sp.symbols("x y", real=True)
@@ -241,9 +241,26 @@ def test_averages_over_tokens_have_no_arbitrary_precision():
         evaluate(TokenExpectation(CHI[1], [CHI], LENGTH), {"L": 2})
 
 
-def test_an_integral_that_does_not_exist_is_refused():
-    with pytest.raises(DerivationError, match="not finite"):
-        evaluate_tensor(Expectation(sp.exp(sp.exp(X**2)), [X]), {})
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        (Expectation(sp.exp(sp.exp(X**2)), [X]), {}),
+        (sp.sqrt(A - 2), {"a": 1}),
+        (Expectation(sp.log(X), [X]), {}),
+    ],
+    ids=["infinite", "outside the domain", "partly outside the domain"],
+)
+def test_a_number_that_does_not_exist_is_refused(expression, values):
+    for function in (evaluate_tensor, tensor_value):
+        with pytest.raises(DerivationError, match="not finite"):
+            function(expression, values)
+
+
+@pytest.mark.filterwarnings("error")
+def test_branches_that_are_not_taken_do_not_warn():
+    smooth = sp.Piecewise((X**4 * sp.log(X), X > 0), (X**4 * sp.log(-X), X < 0), (0, True))
+    expected = 1.5 * (mpmath.log(2) + mpmath.digamma(2.5))  # the derivative of E|x|^s at s = 4
+    assert evaluate_tensor(Expectation(smooth, [X]), {})[0] == pytest.approx(float(expected), rel=1e-8)
 
 
 def test_a_rule_that_does_not_converge_says_so():

@@ -43,7 +43,8 @@ class _Tensor:
     def value(self, expression: sp.Expr, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
         symbols, nodes, function = skeleton(expression, "numpy")
         arguments = [lookup(s, environment) for s in symbols]
-        with np.errstate(over="ignore", under="ignore"):
+        # all branches of a Piecewise are computed, taken or not; a number that is not finite is refused at the end
+        with np.errstate(all="ignore"):
             return np.asarray(function(*arguments, *[self._remembered(n, environment, depth) for n in nodes]))
 
     def _remembered(self, node: Node, environment: Mapping[sp.Symbol, Any], depth: int) -> np.ndarray:
@@ -265,6 +266,11 @@ def tensor_value(
     """Brute-force value of an expression in double precision, on one grid; ``scale`` below 1 makes it coarser.
 
     Averages over tokens need an integer length and at most about five non-polynomial fields.
+
+    Raises
+    ------
+    DerivationError
+        a symbol has no value, or the result is not a finite real number.
     """
     environment = environment_of(
         expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v)
@@ -273,6 +279,8 @@ def tensor_value(
     value = grid.value(sp.sympify(expression), environment, 0)
     if np.iscomplexobj(value):
         raise DerivationError(f"brute-force evaluation is not real at {dict(values)}")
+    if not math.isfinite(value):
+        raise DerivationError(f"brute-force evaluation is not finite at {dict(values)}")
     return float(value)
 
 
@@ -281,6 +289,4 @@ def evaluate_tensor(
 ) -> tuple[float, float]:
     """The same with an error: the difference to a coarser, shorter grid."""
     fine, coarse = (tensor_value(expression, values, rule, scale) for scale in (1.0, 0.8))
-    if not (math.isfinite(fine) and math.isfinite(coarse)):
-        raise DerivationError(f"brute-force evaluation is not finite at {dict(values)}")
     return fine, abs(fine - coarse)
