@@ -21,8 +21,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 run: $(STAMP)
-	@$(BIN)/python -m theorykit reproduce single-location -o out
-	@$(BIN)/python -m theorykit reproduce signal-recovery -o out
+	@$(BIN)/python -m theorykit reproduce -o out
 
 # make test THEORY=population leaves out what concerns other theories alone
 PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(if $(THEORY),--theory $(THEORY))

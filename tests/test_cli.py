@@ -20,7 +20,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import theorykit
-from theorykit import reproduce, theory
+from theorykit import processes, reproduce, theory
 from theorykit import single_location as slr
 from theorykit.citation import cite
 from theorykit.cli import app, inputs, main, output
@@ -441,7 +441,9 @@ class TestReproduce:
             "max", "Max", slr.Max(0, 2), (1.0, math.inf), {"L = 1 or 2": {1: 0.5, 2: 0.5}}
         )
         monkeypatch.setattr(theory, "latex", lambda name: f"equations of {name}")
-        monkeypatch.setattr(reproduce.single_location, "__defaults__", ((spiked, maximum), False))
+        defaults = (reproduce.THEORIES, (spiked, maximum), 1, False)
+        monkeypatch.setattr(reproduce.reproduce, "__defaults__", defaults)
+        monkeypatch.setattr(processes, "processors", lambda: 1)  # the closed forms are those of this process
 
     @pytest.mark.usefixtures("small")
     def test_files_and_tables(self, tmp_path):
@@ -466,11 +468,48 @@ class TestReproduce:
         )
         assert found["spiked"]["coords"]["length"]["data"] == ["L = 2", "L = 1000"]
 
+    @pytest.mark.usefixtures("small")
+    def test_all_theories_are_the_default(self, tmp_path):
+        done = run("reproduce", "-o", tmp_path)
+        assert done.exit_code == 0, done.stderr
+        assert "L = 1000" in done.stdout
+        assert "-0.572974508277" in done.stdout
+        written = {path.stem for path in tmp_path.iterdir()}
+        assert written == {"equations", "max", "signal_recovery", "spiked"}
+
+    def test_other_theories_are_refused(self, tmp_path):
+        done = run("reproduce", "slr", "ip", "-o", tmp_path / "out")
+        assert done.exit_code == 2
+        assert "THEORY must be single-location (slr) or signal-recovery (sr), got 'ip'" in done.stderr
+        with pytest.raises(ValueError, match="theories must be among single_location, signal_recovery"):
+            reproduce.reproduce(tmp_path / "out", ["interpolation"])
+        assert not (tmp_path / "out").exists()
+
     def test_grids_are_those_of_the_main_job(self):
         assert list(reproduce.SPIKED.lengths.values()) == [2, 10, 1000, 10**6]
         assert (reproduce.SPIKED.nu[0], reproduce.SPIKED.nu[-1]) == (0.0, 40.0)
         assert math.inf in reproduce.MAX.nu
         assert reproduce.MAX.lengths["L = 1, 2 or 3"] == {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}
+
+
+def test_numbers_of_the_main_job_do_not_depend_on_the_processes(tmp_path, monkeypatch):
+    monkeypatch.setattr(theory, "latex", lambda name: f"equations of {name}")
+    small = reproduce.Comparison(
+        "spiked",
+        "Spiked",
+        slr.Spiked(0, 2),
+        (1.0, 2.0),
+        {"L = 2": 2, "L = 3": 3},
+        ("bayes", "linear", "softmax"),
+    )
+    one, two = (
+        reproduce.reproduce(tmp_path / str(n), ["single_location"], [small], processes=n) for n in (1, 2)
+    )
+    assert list(one) == list(two) == ["spiked"]
+    assert one["spiked"].identical(two["spiked"])
+    assert one["spiked"].sizes == {"estimator": 3, "length": 2, "nu": 2}
+    direct = slr.optimal_risk(slr.Spiked(2.0, 3), slr.Softmax(), excess=True).risk
+    assert one["spiked"].risk.sel(estimator="softmax", length="L = 3", nu=2.0).item() == direct
 
 
 @pytest.mark.usefixtures("closed_forms")

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from theorykit._columns import Failure, columns
 from theorykit._points import Grid, Point, function_name, inner_function, make_grid, make_plan
 from theorykit.errors import ConvergenceError, require_integer
+from theorykit.processes import processors
 from theorykit.progress import progress_bar
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ConvergenceWarning", "curve"]
+__all__ = ["ConvergenceWarning", "Curve", "curve", "evaluate"]
 
 _VERSIONS = ("numba", "numpy", "scipy", "sympy")
 
@@ -88,30 +89,84 @@ def curve(
     >>> [round(value, 12) for value in risks.bayes_risk.values.tolist()]
     [0.666666666667, 0.194123973657]
     """
-    grids = {name: make_grid(name, values) for name, values in over.items()}
-    if not grids:
-        raise ValueError("over must name at least one field or argument to vary, got an empty mapping")
-    threads = _processors() if workers is None else require_integer("workers", workers, low=1)
-    plan = make_plan(function, args, kwargs, grids)
-    points = [plan.point(values) for values in itertools.product(*(g.values for g in grids.values()))]
-    inspect.signature(function).bind(
-        *points[0][0], **points[0][1]
-    )  # a missing argument shows before any work
-    with progress_bar(function_name(function), total=len(points), enabled=progress is True) as bar:
-        results = _evaluate(function, points, threads, progress if callable(progress) else bar)
-    _report_failures(function, grids, results)
-    return _dataset(function, args, kwargs, grids, results)
+    threads = processors() if workers is None else require_integer("workers", workers, low=1)
+    planned = Curve.of(function, args, kwargs, over)
+    with progress_bar(function_name(function), total=len(planned.points), enabled=progress is True) as bar:
+        results = evaluate(function, planned.points, threads, progress if callable(progress) else bar)
+    return planned.dataset(results)
 
 
-def _evaluate(
-    function: Callable[..., Any], points: list[Point], threads: int, advance: Callable[..., None]
+@dataclass(frozen=True)
+class Curve:
+    """A curve before it is computed: the points, and the Dataset that their results make."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    grids: Mapping[str, Grid]
+    points: tuple[Point, ...]
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        over: Mapping[str, Sequence[Any]],
+    ) -> Curve:
+        """The arguments of every call, in the order of the product of the grids, checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :func:`curve`.
+        """
+        grids = {name: make_grid(name, values) for name, values in over.items()}
+        if not grids:
+            raise ValueError("over must name at least one field or argument to vary, got an empty mapping")
+        plan = make_plan(function, args, kwargs, grids)
+        points = tuple(
+            plan.point(values) for values in itertools.product(*(g.values for g in grids.values()))
+        )
+        first_args, first_kwargs = points[0]
+        inspect.signature(function).bind(
+            *first_args, **first_kwargs
+        )  # a missing argument shows before any work
+        return cls(function, args, kwargs, grids, points)
+
+    def dataset(self, results: list[Any]) -> xr.Dataset:
+        """The Dataset of the results of all points, as :func:`evaluate` returns them.
+
+        Raises
+        ------
+        ConvergenceError
+            If no point at all converged; a :class:`ConvergenceWarning` names the first of several.
+        """
+        import xarray as xr
+
+        _report_failures(self.function, self.grids, results)
+        shape = tuple(len(grid.values) for grid in self.grids.values())
+        name = function_name(self.function)
+        variables = {}
+        for column, (values, attributes) in columns(results, name).items():
+            free_name = f"{name}_{column}" if column in self.grids else column
+            variables[free_name] = (tuple(self.grids), values.reshape(shape), attributes)
+        coordinates = {key: grid.labels for key, grid in self.grids.items()}
+        return xr.Dataset(variables, coordinates, _provenance(self.function, self.args, self.kwargs))
+
+
+def evaluate(
+    function: Callable[..., Any], points: Sequence[Point], threads: int, advance: Callable[..., None]
 ) -> list[Any]:
-    """The result of every point; a Failure where it did not converge.  Other errors propagate."""
+    """The result of every point; a Failure where it did not converge.  Other errors propagate.
+
+    ``advance`` is called after each point.
+    """
     from theorykit.codegen.program import single_threaded
 
     batch = getattr(function, "batch", None)
     if batch is not None:
-        results = list(batch(points, on_done=advance))
+        results = list(batch(list(points), on_done=advance))
         if len(results) != len(points):
             raise RuntimeError(
                 f"{function_name(function)}.batch returned {len(results)} results for {len(points)} points"
@@ -140,11 +195,6 @@ def _evaluate(
             raise
 
 
-def _processors() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
-
-
 def _report_failures(function: Callable[..., Any], grids: Mapping[str, Grid], results: list[Any]) -> None:
     failed = [index for index, result in enumerate(results) if isinstance(result, Failure)]
     if not failed:
@@ -157,25 +207,7 @@ def _report_failures(function: Callable[..., Any], grids: Mapping[str, Grid], re
     )
     if len(failed) == len(results):
         raise ConvergenceError(summary)
-    warnings.warn(summary, ConvergenceWarning, stacklevel=3)
-
-
-def _dataset(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    grids: Mapping[str, Grid],
-    results: list[Any],
-) -> xr.Dataset:
-    import xarray as xr
-
-    shape = tuple(len(grid.values) for grid in grids.values())
-    variables = {}
-    for name, (values, attributes) in columns(results, function_name(function)).items():
-        free_name = f"{function_name(function)}_{name}" if name in grids else name
-        variables[free_name] = (tuple(grids), values.reshape(shape), attributes)
-    coordinates = {name: grid.labels for name, grid in grids.items()}
-    return xr.Dataset(variables, coordinates, _provenance(function, args, kwargs))
+    warnings.warn(summary, ConvergenceWarning, stacklevel=4)
 
 
 def _provenance(

@@ -23,6 +23,11 @@ class Bar:
         if self._bar is not None:
             self._bar.advance(self._task)
 
+    def advance(self, steps: int) -> None:
+        """Advance by several."""
+        if self._bar is not None:
+            self._bar.advance(self._task, steps)
+
     def stand(self, description: str, done: int, total: int) -> None:
         """Show that ``done`` of ``total`` steps are made and the next is ``description``."""
         if self._bar is not None:

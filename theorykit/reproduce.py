@@ -1,30 +1,36 @@
-"""The main job: Bayes risk and minimal risks of attentions, as tables, files, figures, and the equations
-behind them.
+"""The main job: Bayes risk and minimal risks of attentions, and the phase portrait of a query that learns, as tables,
+files and figures, and the equations behind the risks.
 
-The grids are the data below; everything else is one call per stage: compute, save, draw, export.
+The grids are the data below. Stages: comparisons -> pieces of work -> results, from as many processes as there are
+processors -> Datasets -> files and figures.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import pickle
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from theorykit import signal_recovery as sr
 from theorykit import single_location as slr
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["MAX", "SPIKED", "Comparison", "compute_share", "single_location"]
+    from theorykit._points import Point
+    from theorykit.single_location.comparison import RiskTable
+
+__all__ = ["MAX", "SPIKED", "THEORIES", "TRAPPED", "Comparison", "reproduce"]
+
+#: Theories that have a part in the main job.
+THEORIES = ("single_location", "signal_recovery")
 
 _ESTIMATORS = ("bayes", "softmax", "softplus", "erf-best", "linear", "best-elementwise")
+#: What takes longest first, so that processes finish together.
+_BY_WORK = ("softplus", "erf-best", "softmax", "erf", "best-elementwise", "bayes", "linear")
 
 
 @dataclass(frozen=True)
@@ -38,10 +44,12 @@ class Comparison:
     lengths: Mapping[str, Any]
     estimators: tuple[str, ...] = _ESTIMATORS
 
-    @property
-    def points(self) -> int:
-        """Number of risks to compute."""
-        return len(self.nu) * len(self.lengths) * len(self.estimators)
+    def table(self) -> RiskTable:
+        """The curves to compute, length by length."""
+        from theorykit.single_location.comparison import RiskTable
+
+        over = {"length": list(self.lengths.values()), "nu": self.nu}
+        return RiskTable.of(self.task, self.estimators, over, excess=True)
 
 
 #: The Bayes risk falls like exp(-nu/4) at fixed L; at L = 10**6 not before nu = 2 log L = 27.6.
@@ -61,42 +69,137 @@ MAX = Comparison(
     lengths={"L = 2": 2, "L = 10": 10, "L = 1, 2 or 3": {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}},
 )
 
-#: Of the second comparison, what a second process computes: about half of all work.
-_SHARE = ("bayes", "softmax", "softplus", "erf-best")
+#: A model of signal recovery in which the opposed direction is a trap.
+TRAPPED = sr.Model(theta=3, fraction=0.3)
 
 
-def single_location(
-    folder: str | Path, comparisons: tuple[Comparison, ...] = (SPIKED, MAX), progress: bool = False
+def reproduce(
+    folder: str | Path,
+    theories: Sequence[str] = THEORIES,
+    comparisons: Sequence[Comparison] = (SPIKED, MAX),
+    processes: int = 1,
+    progress: bool = False,
 ) -> dict[str, xr.Dataset]:
-    """Compute the comparisons and write ``<name>.nc``, ``<name>.png`` and ``equations.tex`` into a folder.
+    """Compute, draw and write the main job of some theories.
 
     Parameters
     ----------
     folder : path-like
-        Made if it does not exist.
-    comparisons : tuple of Comparison
+        Made if it does not exist. Single-location regression writes ``<name>.nc``, ``<name>.png`` per comparison and
+        ``equations.tex``; signal recovery writes ``signal_recovery.nc`` and ``.png``.
+    theories : sequence of str
+        Names of :data:`THEORIES`.
+    comparisons : sequence of Comparison
+        Those of single-location regression.
+    processes : int
+        How many share the work, see :func:`theorykit.processes.finished`. The numbers do not depend on it.
     progress : bool
         Show a progress bar once the work has lasted two seconds.
 
     Returns
     -------
     dict
-        The Datasets by the name of their comparison.
+        The Datasets by their names: those of the comparisons, then "signal_recovery".
+
+    Raises
+    ------
+    ValueError
+        A theory without a main job.
     """
+    from theorykit.processes import finished
     from theorykit.progress import progress_bar
 
+    for name in theories:
+        if name not in THEORIES:
+            raise ValueError(f"theories must be among {', '.join(THEORIES)}, got {name!r}")
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    total = sum(comparison.points for comparison in comparisons)
-    found = {}
-    with progress_bar("risks", total=total, enabled=progress) as bar, _second_process(comparisons) as second:
-        equations = _equations()
-        for comparison in comparisons:  # what the second process has a share in comes last, and is waited for
-            part = _compute(comparison, _own_share(comparison, second), bar)
-            found[comparison.name] = _completed(comparison, part, second, bar)
-            _write(comparison, found[comparison.name], target)
-    (target / "equations.tex").write_text(equations, encoding="utf-8")
-    return found
+    pieces = []
+    if "single_location" in theories:  # the first ones are for other processes, the last ones for this one
+        for comparison in reversed(comparisons):
+            pieces += _Unfinished(comparison).pieces(target)
+        pieces.append(_Piece(_equations, partial(_write_text, target / "equations.tex")))
+    if "signal_recovery" in theories:
+        pieces.append(_Piece(partial(_portrait, target)))
+    made: dict[str, xr.Dataset] = {}
+    with progress_bar("risks", total=sum(piece.risks for piece in pieces), enabled=progress) as bar:
+        for index, result in finished([piece.call for piece in pieces], processes):
+            made |= pieces[index].receive(result)
+            bar.advance(pieces[index].risks)
+    order = [*(c.name for c in comparisons), "signal_recovery"]
+    return {name: made[name] for name in order if name in made}
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of the work that any process can do, what this one does with the result, and how many risks it holds.
+
+    ``receive`` returns the Datasets that the result completes.
+    """
+
+    call: Callable[[], Any]
+    receive: Callable[[Any], dict[str, xr.Dataset]] = dict
+    risks: int = 0
+
+
+class _Unfinished:
+    """A comparison of which the results arrive piece by piece: one estimator at one length."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.table = comparison.table()
+        self.results: dict[tuple[int, int], list[Any]] = {}
+
+    def pieces(self, target: Path) -> list[_Piece]:
+        found = []
+        size = len(self.comparison.nu)
+        for name in sorted(self.comparison.estimators, key=_BY_WORK.index):
+            row = self.comparison.estimators.index(name)
+            curve = self.table.curves[row]
+            for start in range(0, len(curve.points), size):
+                call = partial(_risks, curve.function, curve.points[start : start + size])
+                found.append(_Piece(call, partial(self.receive, target, (row, start)), size))
+        return found
+
+    def receive(self, target: Path, place: tuple[int, int], results: list[Any]) -> dict[str, xr.Dataset]:
+        """Keep results; the last ones complete the Dataset, which is written and drawn."""
+        comparison = self.comparison
+        self.results[place] = results
+        if len(self.results) < len(comparison.estimators) * len(comparison.lengths):
+            return {}
+        rows: list[list[Any]] = [[] for _ in comparison.estimators]
+        for row, start in sorted(self.results):
+            rows[row] += self.results[row, start]
+        data = self.table.dataset(rows).assign_coords(length=list(comparison.lengths))
+        _write(comparison, data, target)
+        return {comparison.name: data}
+
+
+def _risks(function: Callable[..., Any], points: Sequence[Point]) -> list[Any]:
+    from theorykit.codegen.program import single_threaded
+    from theorykit.curve import evaluate
+
+    with single_threaded():  # the processors have their processes
+        return evaluate(function, points, 1, lambda: None)
+
+
+def _write(comparison: Comparison, data: xr.Dataset, target: Path) -> None:
+    from theorykit.plotting import plot_risks
+    from theorykit.saving import save
+
+    save(data, target / f"{comparison.name}.nc")
+    figure = plot_risks(data, title=comparison.title)
+    figure.savefig(target / f"{comparison.name}.png", dpi=150)
+
+
+def _portrait(target: Path) -> dict[str, xr.Dataset]:
+    from theorykit.saving import save
+    from theorykit.signal_recovery.portrait import phase_portrait, plot_portrait
+
+    portrait = phase_portrait(TRAPPED)
+    save(portrait, target / "signal_recovery.nc")
+    plot_portrait(portrait).savefig(target / "signal_recovery.png", dpi=150)
+    return {"signal_recovery": portrait}
 
 
 _LATEX = "latex single_location"
@@ -113,73 +216,6 @@ def _equations() -> str:
     return cache.text(_LATEX, lambda: latex("single_location"))
 
 
-@contextmanager
-def _second_process(comparisons: tuple[Comparison, ...]) -> Iterator[subprocess.Popen[bytes] | None]:
-    """A process that computes its share meanwhile, where there is a second processor for it."""
-    if comparisons != (SPIKED, MAX) or (os.cpu_count() or 1) < 2:
-        yield None
-        return
-    command = [sys.executable, "-c", "from theorykit.reproduce import compute_share; compute_share()"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-
-
-def compute_share() -> None:
-    """Write the share of the second process to standard output, as a pickled Dataset."""
-    data = _compute(MAX, _SHARE, lambda: None)
-    sys.stdout.buffer.write(pickle.dumps(data))
-
-
-def _own_share(comparison: Comparison, second: object) -> tuple[str, ...]:
-    if second is None or comparison is not MAX:
-        return comparison.estimators
-    return tuple(e for e in comparison.estimators if e not in _SHARE)
-
-
-def _completed(
-    comparison: Comparison,
-    part: xr.Dataset,
-    second: subprocess.Popen[bytes] | None,
-    advance: Callable[[], None],
-) -> xr.Dataset:
-    """The comparison with the share of the second process; what that failed to do is computed here."""
-    missing = tuple(e for e in comparison.estimators if e not in _own_share(comparison, second))
-    if second is None or not missing:
-        return part
-    import xarray as xr
-
-    from theorykit.single_location.comparison import estimator
-
-    answer, _ = second.communicate()
-    if second.returncode == 0:
-        other = pickle.loads(answer)
-        for _ in range(other["risk"].size):
-            advance()
-    else:
-        other = _compute(comparison, missing, advance)
-    joined = xr.concat([part, other], "estimator", combine_attrs="override")
-    return joined.sel(estimator=[estimator(e).label for e in comparison.estimators])
-
-
-def _compute(comparison: Comparison, estimators: tuple[str, ...], advance: Callable[[], None]) -> xr.Dataset:
-    from theorykit.codegen.program import single_threaded
-    from theorykit.single_location.comparison import compare_risks
-
-    over = {"length": list(comparison.lengths.values()), "nu": comparison.nu}
-    with single_threaded():  # two processes share the processors
-        data = compare_risks(comparison.task, estimators, over, excess=True, workers=1, progress=advance)
-    return data.assign_coords(length=list(comparison.lengths))
-
-
-def _write(comparison: Comparison, data: xr.Dataset, target: Path) -> None:
-    from theorykit.plotting import plot_risks
-    from theorykit.saving import save
-
-    save(data, target / f"{comparison.name}.nc")
-    figure = plot_risks(data, title=comparison.title)
-    figure.savefig(target / f"{comparison.name}.png", dpi=150)
+def _write_text(path: Path, text: str) -> dict[str, xr.Dataset]:
+    path.write_text(text, encoding="utf-8")
+    return {}

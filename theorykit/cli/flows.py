@@ -10,7 +10,7 @@ import typer
 from theorykit.cli import inputs, output
 from theorykit.cli.numbers import JsonOption
 
-__all__ = ["flow", "register", "show"]
+__all__ = ["flow", "register", "show", "summary"]
 
 
 def register(app: typer.Typer) -> None:
@@ -54,11 +54,11 @@ def flow(
 
 def show(model: Any, out: Path | None, plot: Path | None, json: bool, with_thresholds: bool = True) -> None:
     """Print fixed points, separatrix and thresholds of a model, and write its portrait where a path is given."""
-    found = _found(model, with_thresholds)
+    found = summary(model, with_thresholds)
     if out is not None or plot is not None:
         _write(model, out, plot)
     if json:
-        output.print_json({"model": repr(model), **found})
+        output.print_json(found)
     else:
         _print(model, found)
     for path in (out, plot):
@@ -66,8 +66,8 @@ def show(model: Any, out: Path | None, plot: Path | None, json: bool, with_thres
             typer.echo(f"wrote {path}", err=True)
 
 
-def _found(model: Any, with_thresholds: bool) -> dict[str, Any]:
-    """Fixed points, separatrix and (for the exponential kernel) thresholds, as plain data."""
+def summary(model: Any, with_thresholds: bool = True) -> dict[str, Any]:
+    """The model, its fixed points, separatrix and (for the exponential kernel) thresholds, as plain data."""
     from dataclasses import fields
 
     from theorykit import signal_recovery as sr
@@ -82,7 +82,11 @@ def _found(model: Any, with_thresholds: bool) -> dict[str, Any]:
         }
         for p in sr.fixed_points(model)
     ]
-    found: dict[str, Any] = {"fixed_points": points, "separatrix": sr.separatrix(model)}
+    found: dict[str, Any] = {
+        "model": repr(model),
+        "fixed_points": points,
+        "separatrix": sr.separatrix(model),
+    }
     if with_thresholds and model.is_exponential:
         limits = sr.thresholds(model)
         found["thresholds"] = {f.name: getattr(limits, f.name) for f in fields(limits)}

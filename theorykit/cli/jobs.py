@@ -9,7 +9,7 @@ import typer
 
 from theorykit.cli import flows, inputs, output
 from theorykit.cli.failures import NOT_CONVERGED
-from theorykit.cli.numbers import JsonOption, TheoryArgument
+from theorykit.cli.numbers import JsonOption
 
 __all__ = ["register", "reproduce"]
 
@@ -22,7 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    theory: TheoryArgument,
+    theories: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[THEORY]...", help="single-location (slr), signal-recovery (sr); default: both."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of what is written.")] = Path("out"),
     json: JsonOption = False,
 ) -> None:
@@ -31,32 +36,26 @@ def reproduce(
     single-location: curves of the Bayes risk and of minimal risks: tables, figures, files, and the equations behind
     them. signal-recovery: the phase portrait of a model with a trap.
     """
-    if inputs.theory_name(theory, "single_location", "signal_recovery") == "signal_recovery":
-        _draw_portrait(out, json)
-        return
-    from theorykit import reproduce as jobs
+    from theorykit import reproduce as job
+    from theorykit.processes import processors
 
-    found = jobs.single_location(out, progress=True)
+    chosen = [inputs.theory_name(name, *job.THEORIES) for name in theories or job.THEORIES]
+    found = job.reproduce(out, chosen, processes=processors(), progress=True)
+    portrait = found.pop("signal_recovery", None)
     if json:
         from theorykit.saving import dataset_plain
 
-        output.print_json({key: dataset_plain(data) for key, data in found.items()})
+        plain = {key: dataset_plain(data) for key, data in found.items()}
+        output.print_json(
+            plain if portrait is None else {**plain, **flows.summary(job.TRAPPED, with_thresholds=False)}
+        )
     else:
         for key, data in found.items():
             shown = data if data.sizes["nu"] <= 10 else data.isel(nu=slice(None, None, _EVERY))
             output.print_risks(f"{key}: {data['risk'].attrs['long_name']} (all points in {key}.nc)", shown)
+        if portrait is not None:
+            flows.show(job.TRAPPED, None, None, json=False, with_thresholds=False)
     for path in sorted(p for p in out.iterdir() if p.suffix in (".nc", ".png", ".tex")):
         typer.echo(f"wrote {path}", err=True)
     if any(str(s).startswith("failed") for data in found.values() for s in data["status"].values.ravel()):
         raise typer.Exit(NOT_CONVERGED)
-
-
-def _draw_portrait(out: Path, json: bool) -> None:
-    """The phase portrait of a model that has a trap."""
-    from theorykit import signal_recovery as sr
-
-    out.mkdir(parents=True, exist_ok=True)
-    target = out / "signal_recovery.nc"
-    flows.show(
-        sr.Model(theta=3, fraction=0.3), target, target.with_suffix(".png"), json, with_thresholds=False
-    )

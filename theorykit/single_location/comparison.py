@@ -17,7 +17,9 @@ from theorykit.single_location.tasks import Task
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ESTIMATORS", "Estimator", "compare_risks", "estimator"]
+    from theorykit.curve import Curve
+
+__all__ = ["ESTIMATORS", "Estimator", "RiskTable", "compare_risks", "estimator"]
 
 
 @dataclass(frozen=True)
@@ -90,47 +92,81 @@ def compare_risks(
         overlaps ``m_k q_k m_v q_v`` and ``shift`` (nan where an estimator has none), ``attained``,
         ``status``.
     """
-    import xarray as xr
-
+    from theorykit.curve import evaluate
+    from theorykit.errors import require_integer
+    from theorykit.processes import processors
     from theorykit.progress import progress_bar
 
-    chosen = [estimator(which) for which in estimators]
-    labels = [entry.label for entry in chosen]
-    if not chosen or len(set(labels)) < len(labels):
-        raise ValueError(f"estimators must be at least one and all distinct, got {labels}")
-    total = len(chosen)
-    for grid in over.values():
-        total *= len(grid)
+    threads = processors() if workers is None else require_integer("workers", workers, low=1)
+    table = RiskTable.of(task, estimators, over, excess)
+    total = sum(len(one.points) for one in table.curves)
     with progress_bar("risks", total=total, enabled=progress is True) as bar:
         advance = progress if callable(progress) else bar
-        parts = [_curve(entry, task, over, excess, workers, advance) for entry in chosen]
-    joined = xr.concat(parts, xr.DataArray(labels, dims="estimator", name="estimator"), combine_attrs="drop")
-    joined["risk"].attrs["long_name"] = "excess risk" if excess else "risk"
-    versions = {name: parts[0].attrs[name] for name in ("theorykit", "versions")}
-    fixed = ", ".join(f"{name}={getattr(task, name)!r}" for name in task.field_names() if name not in over)
-    where = f"{type(task).__name__}({fixed}) over {', '.join(over)}"
-    return joined.assign_attrs(task=where, excess=str(excess), **versions)
+        results = [evaluate(one.function, one.points, threads, advance) for one in table.curves]
+    return table.dataset(results)
 
 
-def _curve(
-    entry: Estimator,
-    task: Task,
-    over: Mapping[str, Sequence[Any]],
-    excess: bool,
-    workers: int | None,
-    advance: Callable[[], None],
-) -> xr.Dataset:
+@dataclass(frozen=True)
+class RiskTable:
+    """A comparison before it is computed: one curve per estimator, and the Dataset that their results make."""
+
+    task: Task
+    over: Mapping[str, Sequence[Any]]
+    excess: bool
+    entries: tuple[Estimator, ...]
+    curves: tuple[Curve, ...]
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        estimators: Sequence[str | Activation],
+        over: Mapping[str, Sequence[Any]],
+        excess: bool,
+    ) -> RiskTable:
+        """The curves of :func:`compare_risks`, checked.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :func:`compare_risks`.
+        """
+        from theorykit import single_location
+        from theorykit.curve import Curve
+
+        entries = tuple(estimator(which) for which in estimators)
+        labels = [entry.label for entry in entries]
+        if not entries or len(set(labels)) < len(labels):
+            raise ValueError(f"estimators must be at least one and all distinct, got {labels}")
+        curves = []
+        for entry in entries:
+            given = (task,) if entry.activation is None else (task, entry.activation)
+            curves.append(Curve.of(getattr(single_location, entry.function), given, {"excess": excess}, over))
+        return cls(task, over, excess, entries, tuple(curves))
+
+    def dataset(self, results: Sequence[list[Any]]) -> xr.Dataset:
+        """The Dataset of :func:`compare_risks`, from the results of every curve."""
+        import xarray as xr
+
+        parts = [_risks(curve, found) for curve, found in zip(self.curves, results, strict=True)]
+        labels = xr.DataArray([e.label for e in self.entries], dims="estimator", name="estimator")
+        joined = xr.concat(parts, labels, combine_attrs="drop")
+        joined["risk"].attrs["long_name"] = "excess risk" if self.excess else "risk"
+        versions = {name: parts[0].attrs[name] for name in ("theorykit", "versions")}
+        fixed = [n for n in self.task.field_names() if n not in self.over]
+        values = ", ".join(f"{name}={getattr(self.task, name)!r}" for name in fixed)
+        where = f"{type(self.task).__name__}({values}) over {', '.join(self.over)}"
+        return joined.assign_attrs(task=where, excess=str(self.excess), **versions)
+
+
+def _risks(curve: Curve, results: list[Any]) -> xr.Dataset:
     """The curve of one estimator with the columns that all have."""
     import numpy as np
 
-    from theorykit import single_location
     from theorykit._points import function_name
-    from theorykit.curve import curve
 
-    function = getattr(single_location, entry.function)
-    given = (task,) if entry.activation is None else (task, entry.activation)
-    data = curve(function, *given, over=over, workers=workers, progress=advance, excess=excess)
-    name = function_name(function)
+    data = curve.dataset(results)
+    name = function_name(curve.function)
     if name in data:
         data = data.rename({name: "risk", f"{name}_error": "risk_error"})
     shape = data["risk"].shape
