@@ -10,6 +10,7 @@ import pytest
 
 from theorykit.numerics.grids import (
     Interval,
+    exponential_grid,
     gaussian_grid,
     half_line_grid,
     legendre_coefficients,
@@ -200,6 +201,29 @@ class TestHalfLine:
             errors.append(abs(np.sum(grid.weights * np.exp(grid.nodes - np.exp(grid.nodes))) - 1))
         rates = [math.log(errors[k + 1]) / math.log(errors[k]) for k in range(2)]
         assert all(rate > 1.6 for rate in rates)
+
+
+class TestExponential:
+    def test_places_are_multiples_of_the_step(self):
+        grid = exponential_grid(Interval(-1.1, 0.9, 0.25))
+        assert grid.coordinates.tolist() == [-1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0]
+        assert grid.nodes == pytest.approx(grid.coordinates - np.exp(-grid.coordinates), abs=1e-15)
+
+    @pytest.mark.parametrize("power", [0.5, 1.0, 2.5])
+    def test_gamma_function_on_few_nodes(self, power):
+        """int t**(p-1) e**-t dt = Gamma(p), with t = e**s, s = v - e**-v."""
+        grid = exponential_grid(Interval(-5.0, 4.4, 0.2))
+        t = np.exp(grid.nodes)
+        assert grid.nodes.size < 50
+        assert np.sum(grid.weights * t**power * np.exp(-t)) == pytest.approx(math.gamma(power), rel=50 * EPS)
+
+    def test_euler_constant(self):
+        """int log(t) e**-t dt = -0.5772..., whose integrand is singular at 0."""
+        grid = exponential_grid(Interval(-5.0, 4.4, 0.2))
+        t = np.exp(grid.nodes)
+        assert np.sum(grid.weights * grid.nodes * t * np.exp(-t)) == pytest.approx(
+            -np.euler_gamma, rel=50 * EPS
+        )
 
 
 def test_parts_of_a_grid():

@@ -29,11 +29,12 @@ from theorykit.derivations.nodes import Expectation, HalfLine, TruncatedExpectat
 from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf
 from theorykit.errors import DerivationError
 
-__all__ = ["OWN", "SCALED", "over_hidden_field", "over_weights", "rescaled"]
+__all__ = ["OWN", "SCALED", "over_hidden_field", "over_own_weight", "over_weights", "rescaled"]
 
 SCALED = sp.Symbol("r", positive=True)  # Laplace variable to the power 1/c
 OWN = sp.Symbol("u", positive=True)  # weight of one token, times the Laplace variable
 EDGE = sp.Symbol("w", positive=True)  # distance from the largest noisy field
+HIDDEN = sp.Symbol("w", positive=True)  # weight of the hidden token, times the Laplace variable
 
 
 def over_weights(expression: sp.Expr, t: sp.Symbol) -> sp.Expr:
@@ -48,6 +49,18 @@ def rescaled(node: HalfLine, steepness: sp.Expr) -> HalfLine:
     return HalfLine(
         sp.Add(*[_collected(term * steepness * r**steepness, r) / r for term in sp.Add.make_args(inside)]), r
     )
+
+
+def over_own_weight(expression: sp.Expr, exponent: sp.Expr) -> sp.Expr:
+    """A half-line integral over t (with factors in front) as one over the weight w = t exp(exponent)."""
+    factor, node = expression.as_independent(HalfLine, as_Add=False)
+    if not isinstance(node, HalfLine):
+        raise DerivationError(f"{expression} is not a factor times a half-line integral")
+    t, w, growth = node.variable, HIDDEN, sp.exp(exponent)
+    own = node.integrand.xreplace({t * growth: w}).xreplace({sp.log(t): sp.log(w) - exponent})
+    own = own.replace(gamma_weight, lambda x, n: x**n * sp.exp(-x) if x == w else gamma_weight(x, n))
+    own = own.replace(normal_cdf, lambda x: normal_cdf(sp.expand(x)))
+    return factor * HalfLine(own.xreplace({t: w / growth}) / growth, w)
 
 
 def _collected(term: sp.Expr, r: sp.Symbol) -> sp.Expr:

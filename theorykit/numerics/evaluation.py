@@ -13,6 +13,7 @@ from theorykit.numerics.grids import (
     ORDER,
     Grid,
     Interval,
+    exponential_grid,
     gaussian_grid,
     half_line_grid,
     truncated_grid,
@@ -57,8 +58,10 @@ def make_grids(
         name, interval = variable["name"], intervals[variable["name"]]
         if name in grids:
             continue
-        if variable["measure"] in ("half_line", "exponential"):
+        if variable["measure"] == "half_line":
             grids[name] = half_line_grid(interval)
+        elif variable["measure"] == "exponential":
+            grids[name] = exponential_grid(interval)
         elif variable["outer"] is not None:
             grids[name] = truncated_grid(interval, grids[variable["outer"]], shared[name], order)
         else:
@@ -172,9 +175,12 @@ class Evaluation:
         for stage, table in zip(self.plan.layout["stages"], self.tables, strict=True):
             if stage["reduced"] is None:
                 (variable,) = stage["dims"]
-                nodes, density, distance = self.grids[variable].nodes, np.abs(table), 4.0
-                if self.grids[variable].edges is not None:
+                grid = self.grids[variable]
+                nodes, density, distance = grid.coordinates, np.abs(table), 4.0
+                if grid.edges is not None:
                     density, distance = density * np.exp(-nodes * nodes / 2) / np.sqrt(2 * np.pi), 1.0
+                elif grid.places is not None:
+                    density, distance = density * (1 + np.exp(-nodes)), 0.5
                 below = tail_beyond(-nodes[::-1], density[:, ::-1], distance)
                 above = tail_beyond(nodes, density, distance)
                 found += [(variable, float(b), float(a)) for b, a in zip(below, above, strict=True)]

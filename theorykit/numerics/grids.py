@@ -1,5 +1,9 @@
 """Quadrature grids: Gauss-Legendre panels for Gaussian variables, the trapezoid rule on s = log t.
 
+Where the integrand has a factor exp(-t), it falls like t towards 0 and as fast as that above 1: there the trapezoid
+rule runs over v, s = v - exp(-v), in which both ends fall double-exponentially and a quarter of the nodes will do
+(Takahashi and Mori, Publ. RIMS 9, 721 (1974)).
+
 Panels are split at breakpoints (kinks and fronts of the integrand) and lie on a fixed lattice, so that the grid,
 and with it the last bit of a result, is a function of its arguments only.
 """
@@ -16,6 +20,7 @@ import numpy as np
 __all__ = [
     "Grid",
     "Interval",
+    "exponential_grid",
     "gaussian_grid",
     "half_line_grid",
     "hull",
@@ -65,13 +70,20 @@ def hull(choices: Sequence[Mapping[str, Interval]]) -> dict[str, Interval]:
 @dataclass(frozen=True)
 class Grid:
     """Nodes and weights. Panels have ``edges``; a truncated variable has, for each node of the outer one, the
-    index of its panel and the weights of the part of that panel below it."""
+    index of its panel and the weights of the part of that panel below it. ``places`` are the nodes in the variable
+    in which they are equidistant, where that is another one."""
 
     nodes: np.ndarray
     weights: np.ndarray
     edges: np.ndarray | None = None
     blocks: np.ndarray | None = None
     panels: np.ndarray | None = None
+    places: np.ndarray | None = None
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        """The nodes as the interval of the grid counts them."""
+        return self.nodes if self.places is None else self.places
 
     def part(self, start: int, stop: int) -> Grid:
         """The nodes from ``start`` to ``stop`` alone (whole panels, for a truncated variable)."""
@@ -149,6 +161,13 @@ def _is_short(interval: Interval) -> bool:
 def _half_line_grid(interval: Interval) -> Grid:
     nodes = interval.lattice()
     return Grid(nodes, np.full(nodes.size, interval.step))
+
+
+def exponential_grid(interval: Interval) -> Grid:
+    """Trapezoid rule in v, s = v - exp(-v), for integrands that are exp(-t) at large t = exp(s)."""
+    places = interval.lattice()
+    decay = np.exp(-places)
+    return Grid(places - decay, interval.step * (1 + decay), places=places)
 
 
 def truncated_grid(

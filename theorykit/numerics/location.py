@@ -20,7 +20,9 @@ MOST_STEP = 2.0
 # of the Gaussian variables
 REACHES = (38.0, 34.0, 30.0, 28.0, 26.0, 24.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)
 SPAN = 700.0  # of log t
-_EXPONENTIAL = (360.0, 8.0)  # the same below and above 0, under a factor exp(-t)
+# under a factor exp(-t): ends of v and first steps, log t = v - exp(-v), see numerics.grids
+_EXPONENTIAL, _EXPONENTIAL_STEP = (-6.0, 8.0), 0.2
+_EXPONENTIAL_COARSE = (0.25, 0.25)  # in the two passes
 _ON_LATTICES = ("half_line", "exponential")
 MORE_REACH = 3.0  # of a Gaussian variable, beyond that at similar parameters
 NEGLIGIBLE, DECAYED = 1e-18, 1e-7
@@ -66,7 +68,7 @@ def locate(
         try:
             first = {
                 "half_line": Interval(-span, span, 8.0),
-                "exponential": Interval(-_EXPONENTIAL[0], _EXPONENTIAL[1], 1.0),
+                "exponential": Interval(*_EXPONENTIAL, _EXPONENTIAL_COARSE[0]),
             }
             coarse = {
                 v["name"]: first.get(v["measure"], Interval(-reach, reach, 2.0))
@@ -94,21 +96,30 @@ def _around(
 ) -> dict[str, Interval] | None:
     """Intervals within a range around known ones, or None where they reach to an end of it."""
     measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
-    limits = {n: SPAN if m in _ON_LATTICES else REACHES[0] for n, m in measures.items()}
+    limits = {n: _limits(m) for n, m in measures.items()}
     wide = {}
     for name, interval in near.items():
-        on_lattice, limit = measures[name] in _ON_LATTICES, limits[name]
+        on_lattice, (lowest, highest) = measures[name] in _ON_LATTICES, limits[name]
         more = (interval.high - interval.low) / 2 if on_lattice else MORE_REACH
-        low, high = max(interval.low - more, -limit), min(interval.high + more, limit)
+        low, high = max(interval.low - more, lowest), min(interval.high + more, highest)
         wide[name] = Interval(low, high, min(2.0, (high - low) / 48) if on_lattice else 1.0)
     try:
         found = _trim(plan, parameters, wide, 8, negligible)
     except FloatingPointError:
         return None
     for name, interval in found.items():
-        if -limits[name] < interval.low <= wide[name].low or wide[name].high <= interval.high < limits[name]:
+        (lowest, highest), around = limits[name], wide[name]
+        if lowest < interval.low <= around.low or around.high <= interval.high < highest:
             return None
     return {n: _first_resolution(i, measures[n]) for n, i in found.items()}
+
+
+def _limits(measure: str) -> tuple[float, float]:
+    """The ends that a variable has at most."""
+    if measure == "exponential":
+        return _EXPONENTIAL
+    limit = SPAN if measure in _ON_LATTICES else REACHES[0]
+    return -limit, limit
 
 
 def widened(plan: QuadraturePlan, intervals: Intervals, ends: set[tuple[str, str]]) -> dict[str, Interval]:
@@ -116,16 +127,14 @@ def widened(plan: QuadraturePlan, intervals: Intervals, ends: set[tuple[str, str
 
     The others grow a little, since they were cut to what mattered within those.
     """
-    limits = {
-        v["name"]: SPAN if v["measure"] in _ON_LATTICES else REACHES[0] for v in plan.layout["variables"]
-    }
+    limits = {v["name"]: _limits(v["measure"]) for v in plan.layout["variables"]}
     wider = {}
     for name, interval in intervals.items():
-        length, limit = interval.high - interval.low, limits[name]
+        length, (lowest, highest) = interval.high - interval.low, limits[name]
         low = interval.low - length / (5 if (name, "low") in ends else 20)
         high = interval.high + length / (5 if (name, "high") in ends else 20)
         wider[name] = replace(
-            interval, low=min(interval.low, max(low, -limit)), high=max(interval.high, min(high, limit))
+            interval, low=min(interval.low, max(low, lowest)), high=max(interval.high, min(high, highest))
         )
     return wider
 
@@ -135,7 +144,7 @@ def _trim_twice(
 ) -> dict[str, Interval]:
     measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
     first = _trim(plan, parameters, coarse, 4, negligible, whole_range=True)
-    steps = {"half_line": 2.0, "exponential": 0.5}
+    steps = {"half_line": 2.0, "exponential": _EXPONENTIAL_COARSE[1]}
     finer = {n: Interval(i.low, i.high, steps.get(measures[n], 1.0)) for n, i in first.items()}
     second = _trim(plan, parameters, finer, 8, negligible)
     return {n: _first_resolution(i, measures[n]) for n, i in second.items()}
@@ -143,8 +152,9 @@ def _trim_twice(
 
 def _first_resolution(interval: Interval, measure: str) -> Interval:
     """A long range of log t belongs to a steep kernel, whose integrand is smooth on that scale."""
-    if measure not in _ON_LATTICES:
-        return Interval(interval.low, interval.high, PANEL)
+    if measure != "half_line":
+        step = _EXPONENTIAL_STEP if measure == "exponential" else PANEL
+        return Interval(interval.low, interval.high, step)
     step = min(MOST_STEP, max(STEP, (interval.high - interval.low) / 320))
     return Interval(interval.low, interval.high, STEP * 2.0 ** math.floor(math.log2(step / STEP)))
 
@@ -166,7 +176,7 @@ def _trim(
         if whole_range:
             _require_decay(variable, whole.grids[variable].nodes, profile)
         if variable not in inner:  # where it is summed over, it may be needed elsewhere
-            kept[variable] = _cut(whole.grids[variable].nodes, profile, intervals[variable], negligible)
+            kept[variable] = _cut(whole.grids[variable].coordinates, profile, intervals[variable], negligible)
     if not inner:
         return kept
     evaluation = Evaluation(plan, parameters, make_grids(plan, parameters, kept, order))
@@ -177,7 +187,8 @@ def _trim(
         importance[name] = np.maximum(importance.get(name, 0.0), profile)
         if whole_range and _is_judged_by(plan, name, roots):
             _require_decay(name, evaluation.grids[name].nodes, profile)
-        kept[name] = _cut(evaluation.grids[name].nodes, importance[name], intervals[name], negligible)
+        places = evaluation.grids[name].coordinates
+        kept[name] = _cut(places, importance[name], intervals[name], negligible)
     return kept
 
 

@@ -6,13 +6,21 @@ All numbers are :class:`~theorykit.results.Estimate` with an error bound. Equati
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from theorykit.results import Estimate, Optimum
 from theorykit.single_location.activations import Activation, Erf
 from theorykit.single_location.moments import KeyMoments, mix
 from theorykit.single_location.overlaps import Overlaps
-from theorykit.single_location.programs import bayes_risks, is_aligned, program, propagate, task_name
+from theorykit.single_location.programs import (
+    STEEP,
+    bayes_risks,
+    is_aligned,
+    program,
+    propagate,
+    task_name,
+)
 from theorykit.single_location.tasks import Spiked, Task
 
 __all__ = ["attention_moments", "bayes_risk", "best_elementwise_risk", "optimal_risk", "risk"]
@@ -191,16 +199,20 @@ def best_elementwise_risk(task: Task, excess: bool = False) -> Estimate:
         found = program("best_elementwise", ("best_excess",), task=kind)
         value = found.values({"nu": task.nu, "L": mean})["best_excess"]
         return _with_noise(value, task, excess)
-    pairs = program("best_elementwise", ("overlap",), task=kind)
-    total, error = 0.0, 0.0
+    options = {"steep": True} if kind == "max" and task.nu > STEEP else {}
+    pairs = program("best_elementwise", ("overlap",), task=kind, **options)
+    # a single token overlaps with every length by 1: what it adds to 1 and to the overlaps is left out
+    parts, error = [p * (length - 1) for length, p in task.lengths], 0.0
     for length, p in task.lengths:
         for other, p_other in task.lengths:
+            if length == 1 or other == 1:
+                continue
             point = {"nu": task.nu, "L": float(length), "L_other": float(other)}
             overlap = pairs.values({n: point[n] for n in pairs.parameters})["overlap"]
-            total += p * p_other * overlap
-            error += p * p_other * overlap.error
-    value = Estimate(1 - total / mean, error / mean + 2.0**-52)
-    return _with_noise(value, task, excess)
+            parts.append(-p * p_other * (float(overlap) - 1))
+            error += p * p_other * (overlap.error + 2.0**-52)
+    total = math.fsum(parts) / mean
+    return _with_noise(Estimate(total, error / mean + 2.0**-52 * total), task, excess)
 
 
 def _require_task(task: object) -> None:

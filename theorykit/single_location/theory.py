@@ -67,6 +67,7 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
         add("best_elementwise", task, task=task)
     for task in ("max", "max_infinite"):
         add("hidden_field", task, task=task)
+    add("best_elementwise", "max", "strong signal", task="max", steep=True)
     add("hidden_field", "max", "strong signal", task="max", steep=True)
     add("elementwise_moments", "max", "1 + x", "strong signal", task="max", activation="1 + x", aligned=True,
         steep=True)  # fmt: skip

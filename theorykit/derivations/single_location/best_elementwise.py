@@ -13,66 +13,55 @@ overlap = E h_L(x) h_L'(x), in closed form L L'/(L + L' - 1) at nu = inf. The se
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sympy as sp
 
 from theorykit.derivations.chain import Chain
 from theorykit.derivations.gaussian import tilt
-from theorykit.derivations.laplace import INDICES, expand_token_sums, factorize_tokens, integrate_family
-from theorykit.derivations.ledger import (
-    Derivation,
-    Equations,
-    Limit,
-    Quantity,
-    proved,
-    verified,
-)
+from theorykit.derivations.laplace import expand_token_sums, factorize_tokens, integrate_family
+from theorykit.derivations.ledger import Derivation, Equations, Limit, Quantity, verified
 from theorykit.derivations.minimum import AtMinimum, minimum, numerically, pointwise
-from theorykit.derivations.nodes import (
-    DistinctSum,
-    Expectation,
-    HalfLine,
-    Largest,
-    TokenExpectation,
-    TokenPower,
+from theorykit.derivations.nodes import Expectation, TokenExpectation
+from theorykit.derivations.single_location.hidden_density import (
+    ACTIVATION,
+    LENGTH_OTHER,
+    OVERLAP,
+    RATIO,
+    Drawn,
+    Ranked,
+    Strong,
+    any_function,
 )
 from theorykit.derivations.single_location.symbols import (
-    BELOW,
     FIELD,
     LENGTH,
     NU,
     PAPER,
     TOKEN_FIELD,
     TOKEN_LABEL,
-    S,
-    T,
     others,
     quantities,
 )
-from theorykit.derivations.special import gamma_weight, normal_cdf
 
 __all__ = ["LENGTH_OTHER", "derive_best_elementwise"]
 
-ACTIVATION = sp.Function("S", real=True)
-LIKELIHOOD = sp.Function("a", positive=True)
-RATIO = sp.Function("h", positive=True)  # h(x, L) = L P(a token is the hidden one | its field is x)
-LENGTH_OTHER = sp.Symbol("L_other", positive=True, integer=True)
 SHARE = sp.Symbol("share", positive=True)  # probability of the first of two lengths
-BELOW_OTHER = sp.Symbol("w", real=True)
 BEST_EXCESS = sp.Symbol("best_excess", nonnegative=True)
 ODDS = sp.Symbol("odds", nonnegative=True)
-OVERLAP = sp.Symbol("overlap", nonnegative=True)
-Concrete = Callable[[sp.Expr, int], sp.Expr]
 
 
-def derive_best_elementwise(task: str = "spiked") -> Derivation:
-    """Task "spiked": "best_excess" in nu, L. Tasks "max", "max_infinite": "overlap" in (nu,) L, L_other."""
-    parts = {"spiked": _spiked, "max": lambda: _max("max"), "max_infinite": lambda: _max("max_infinite")}
-    if task not in parts:
-        raise ValueError(f"task must be one of {tuple(parts)}, got {task!r}")
-    chain, record = parts[task]()
-    title = f"Best elementwise activation, {task.replace('_', ' ')} task"
+def derive_best_elementwise(task: str = "spiked", steep: bool = False) -> Derivation:
+    """Task "spiked": "best_excess" in nu, L. Tasks "max", "max_infinite": "overlap" in (nu,) L, L_other.
+
+    ``steep``: a form for strong signals of the max task, which needs nu > 0.
+    """
+    if task not in ("spiked", "max", "max_infinite"):
+        raise ValueError(f"task must be one of ('spiked', 'max', 'max_infinite'), got {task!r}")
+    if steep and task != "max":
+        raise ValueError(f"steep needs the max task, got {task!r}")
+    chain, record = _spiked() if task == "spiked" else _max(task, steep)
+    title = f"Best elementwise activation, {task.replace('_', ' ')} task" + (
+        ", strong signals" if steep else ""
+    )
     return chain.conclude(title, PAPER, record)
 
 
@@ -91,16 +80,6 @@ def _least(objective: sp.Expr) -> AtMinimum:
     return minimum(objective, (ACTIVATION(FIELD),))
 
 
-def _exponential(expression: sp.Expr, _length: int = 0) -> sp.Expr:
-    """The likelihood factor a(x) = exp(nu x) inserted."""
-    return expression.replace(LIKELIHOOD, lambda u: sp.exp(NU * u))
-
-
-def _any_function(expression: sp.Expr, _length: int = 0) -> sp.Expr:
-    """S made concrete by a function of no special form, where both sides hold for any S."""
-    return expression.replace(ACTIVATION, lambda u: 1 / (2 + sp.exp(-u)))
-
-
 # --------------------------------------------------------------------------- spiked
 
 
@@ -116,7 +95,7 @@ def _spiked() -> tuple[Chain, Equations]:
     squares = Expectation(least + (ratio + LENGTH - 1) * (value - best) ** 2, FIELD)
     closed = _outside(tilt(Expectation(least, FIELD)))
     point = {"nu": "0.9", "L": 2, "x": "0.4"}
-    anywhere, searched = verified(point, concrete=pointwise(_any_function)), numerically(point)
+    anywhere, searched = verified(point, concrete=pointwise(any_function)), numerically(point)
     precise = {"digits": 30, "left": "mp-trapezoid", "right": "mp-quad"}
     chain = Chain()
     chain.define(BEST_EXCESS, _least(error), "smallest excess risk of sum_l S(chi*_l) z_l over functions S")
@@ -212,9 +191,9 @@ def _outside(node: Expectation) -> sp.Expr:
 # --------------------------------------------------------------------------- max
 
 
-def _max(task: str) -> tuple[Chain, Equations]:
+def _max(task: str, steep: bool = False) -> tuple[Chain, Equations]:
     """The length is L with probability ``share`` and L_other otherwise, so that pairs of lengths occur."""
-    model = {"max": _Soft, "max_infinite": _Hard}[task]()
+    model = Strong() if steep else {"max": Drawn, "max_infinite": Ranked}[task]()
     chain = Chain()
     _best_of_two_lengths(chain, model)
     pair = Expectation(RATIO(FIELD, LENGTH) * RATIO(FIELD, LENGTH_OTHER), FIELD)
@@ -237,7 +216,7 @@ _OVERLAP = Quantity(OVERLAP, r"\Omega", "average of h_L h_L' over a standard fie
 _OTHER_LENGTH = Quantity(LENGTH_OTHER, "L'", "another number of tokens", "1, 2, ...", "O(1), or large")
 
 
-def _best_of_two_lengths(chain: Chain, model: _Hard) -> None:
+def _best_of_two_lengths(chain: Chain, model: Ranked) -> None:
     """Minimum over functions at a random length: what the overlaps of all pairs of lengths stand for."""
     value = ACTIVATION(FIELD)
     mixed = SHARE * RATIO(FIELD, LENGTH) + (1 - SHARE) * RATIO(FIELD, LENGTH_OTHER)
@@ -253,7 +232,7 @@ def _best_of_two_lengths(chain: Chain, model: _Hard) -> None:
         for j in share
     ]
     short = {"nu": "0.9", "L": 2, "L_other": 1, "share": "0.3"}
-    point, stand_in = {**short, "L_other": 3}, _Hard()
+    point, stand_in = {**short, "L_other": 3}, Ranked()
     anywhere = verified(short, concrete=pointwise(model.concrete(1)))
     chain.define(BEST_EXCESS, _least(error), "smallest excess risk over functions S at a random length")
     chain.add(
@@ -292,124 +271,3 @@ def _best_of_two_lengths(chain: Chain, model: _Hard) -> None:
 def _mixed(average: sp.Expr) -> sp.Expr:
     """An average at length L with probability ``share``, at L_other otherwise."""
     return SHARE * average + (1 - SHARE) * average.xreplace({LENGTH: LENGTH_OTHER})
-
-
-class _Hard:
-    """nu = inf: the hidden token, called 1, is the one with the largest field."""
-
-    definition = LENGTH * TokenPower(normal_cdf(FIELD), LENGTH - 1)
-    meaning = "L times the probability that the other L - 1 fields lie below x"
-    limits = (
-        Limit("overlap", {"L": 1, "L_other": 7}, sp.Integer(1), "a single token is the hidden one"),
-        Limit("overlap", {"L": 2, "L_other": 2}, sp.Rational(4, 3), "best excess risk 1/3 at two tokens"),
-    )
-
-    @staticmethod
-    def errors() -> tuple[TokenExpectation, TokenExpectation]:
-        """The squared error, and its average over the label fields."""
-        x, z = TOKEN_FIELD, TOKEN_LABEL
-        own, labels = (1 - ACTIVATION(x[1])) * z[1], others(lambda i: ACTIVATION(x[i]) * z[i])
-        chosen = LENGTH * Largest(x, 1)
-        error = TokenExpectation(chosen * (own - labels) ** 2, (x, z), LENGTH)
-        product = chosen * own**2 - 2 * chosen * own * labels + chosen * expand_token_sums(labels**2)
-        return error, integrate_family(error.with_integrand(product), (z,))
-
-    @staticmethod
-    def ratio(x: sp.Expr, length: int) -> sp.Expr:
-        """h at an integer length."""
-        return length * normal_cdf(x) ** (length - 1)
-
-    def ratios(self, other: int) -> Concrete:
-        """h replaced by its values at integer lengths (the second one is ``other``) and a by exp(nu x)."""
-
-        def concrete(expression: sp.Expr, length: int) -> sp.Expr:
-            numbers = {LENGTH: length, LENGTH_OTHER: other}
-            return _exponential(expression).replace(RATIO, lambda u, count: self.ratio(u, numbers[count]))
-
-        return concrete
-
-    def concrete(self, other: int) -> Concrete:
-        """The same, and S replaced by any function."""
-        return lambda expression, length: _any_function(self.ratios(other)(expression, length))
-
-    def overlap(self, chain: Chain) -> None:
-        """The chain of the overlap, from h to the observable."""
-        power, u = sp.Symbol("n", nonnegative=True, integer=True), sp.Symbol("u", positive=True)
-        moment = sp.integrate(u**power, (u, 0, 1)).subs(power, LENGTH + LENGTH_OTHER - 2)
-        inserted = chain.results[OVERLAP].replace(RATIO, lambda x, n: n * TokenPower(normal_cdf(x), n - 1))
-        point = {"L": 2, "L_other": 3}
-        chain.add(
-            OVERLAP,
-            "fields below the largest",
-            inserted,
-            "independent fields",
-            verified(point, concrete=self.ratios(3)),
-            also=(RATIO(FIELD, LENGTH),),
-        )
-        chain.add(OVERLAP, "uniform variable", LENGTH * LENGTH_OTHER * moment,
-                  "u = Phi(x) is uniform on (0, 1) and E u^(L + L' - 2) = 1/(L + L' - 1)",
-                  verified(point, {"L": 4, "L_other": 1}, digits=30, left="mp-trapezoid",
-                           right="mp-quad"))  # fmt: skip
-
-
-class _Soft(_Hard):
-    """Finite nu: the location is drawn with probabilities a(x_l)/sum_m a(x_m), a(x) = exp(nu x)."""
-
-    rest = DistinctSum(LIKELIHOOD(TOKEN_FIELD[INDICES[0]]), (INDICES[0],), 1, LENGTH - 1)
-    definition = LENGTH * TokenExpectation(
-        LIKELIHOOD(FIELD) / (LIKELIHOOD(FIELD) + rest), (TOKEN_FIELD,), LENGTH - 1
-    )
-    meaning = "L times the probability that a token with field x is the hidden one"
-    limits = (
-        Limit("overlap", {"nu": 2, "L": 1, "L_other": 7}, sp.Integer(1), "a single token is the hidden one"),
-        Limit("overlap", {"nu": 0, "L": 4, "L_other": 3}, sp.Integer(1), "no signal: h = 1"),
-    )
-
-    @staticmethod
-    def errors() -> tuple[TokenExpectation, TokenExpectation]:
-        x, z, a, token = TOKEN_FIELD, TOKEN_LABEL, LIKELIHOOD, INDICES[1]
-        evidence = others(lambda i: a(x[i]), first=1)
-        output = others(lambda i: ACTIVATION(x[i]) * z[i], first=1)
-        error = DistinctSum(a(x[token]) * (z[token] - output) ** 2, (token,), 1, LENGTH) / evidence
-        average = TokenExpectation(error, (x, z), LENGTH)
-        cross = others(lambda i: a(x[i]) * z[i], first=1) * output
-        product = others(lambda i: a(x[i]) * z[i] ** 2, first=1) / evidence
-        product += expand_token_sums(output**2) - 2 * expand_token_sums(cross) / evidence
-        return average, integrate_family(average.with_integrand(product), (z,))
-
-    @staticmethod
-    def ratio(x: sp.Expr, length: int) -> sp.Expr:
-        """The definition of h at an integer length, token by token."""
-        fields = [sp.Symbol(f"field_{i}", real=True) for i in range(2, length + 1)]
-        share = 1 / (1 + sp.Add(*[sp.exp(NU * (f - x)) for f in fields]))
-        return length * (Expectation(share, fields) if fields else share)
-
-    def half_line(self, t: sp.Symbol, field: sp.Symbol) -> sp.Expr:
-        """h(x, L) by a Laplace variable; ``field`` names the field of the other tokens."""
-        given = TokenExpectation(sp.exp(-t * self.rest), (TOKEN_FIELD,), LENGTH - 1)
-        own = gamma_weight(t * LIKELIHOOD(FIELD), 1) / t
-        return LENGTH * HalfLine(own * factorize_tokens(given, {TOKEN_FIELD: field}), t)
-
-    def overlap(self, chain: Chain) -> None:
-        symbol, form = RATIO(FIELD, LENGTH), self.half_line(T, BELOW)
-        other = _exponential(self.half_line(S, BELOW_OTHER)).xreplace({LENGTH: LENGTH_OTHER})
-        forms = {symbol: _exponential(form), RATIO(FIELD, LENGTH_OTHER): other}
-        rules = {"concrete": self.ratios(3), "left": "legendre", "right": "trapezoid"}
-        chain.add(
-            symbol,
-            "Laplace representation",
-            form,
-            "1/A = int_0^inf exp(-tA) dt, then independence of the other tokens",
-            verified({"nu": 0.9, "x": 0.4, "L": 3}, **rules),
-        )
-        chain.add(
-            symbol,
-            "exponential likelihood",
-            _exponential(form),
-            "the posterior of the location is a softmax of the fields",
-            proved(_exponential),
-        )
-        average = chain.results[OVERLAP]  # the forms hold its bound field, so they go into the integrand
-        chain.add(OVERLAP, "density of the hidden field", average.with_integrand(average.integrand.xreplace(forms)),
-                  "the half-line forms of both lengths inserted",
-                  verified({"nu": 0.9, "L": 2, "L_other": 3}, **rules), also=(symbol,))  # fmt: skip
