@@ -153,6 +153,16 @@ def test_token_power():
     assert evaluate_tensor(TokenPower(A, LENGTH - 3), {"a": 2, "L": 2})[0] == 0
 
 
+@pytest.mark.parametrize(("length", "expected"), [(3, 1), (2, 0), (4, None)])
+def test_what_a_power_of_no_tokens_averages_is_not_computed(length, expected):
+    unknown = TokenPower(Expectation(sp.Function("f")(X), [X]), LENGTH - 3)
+    if expected is None:
+        with pytest.raises(NameError, match="'f' is not defined"):
+            evaluate_tensor(unknown, {"L": length})
+    else:
+        assert evaluate_tensor(unknown, {"L": length}) == (expected, 0)
+
+
 # ----------------------------------------------------------------- kinks
 
 KINKED = {

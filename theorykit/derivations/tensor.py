@@ -22,6 +22,7 @@ from theorykit.derivations.nodes import (
     Largest,
     Node,
     TokenExpectation,
+    TokenPower,
     TruncatedExpectation,
 )
 from theorykit.derivations.proximal import AtProximal, Moreau, bisect_slope
@@ -260,6 +261,19 @@ def _largest_family(expression: sp.Expr) -> sp.IndexedBase | None:
     return found.pop() if found else None
 
 
+def _without_empty_powers(expression: sp.Expr, environment: Mapping[sp.Symbol, float]) -> sp.Expr:
+    """Powers of no tokens are 1, of fewer 0: what their bases average over need not be computed."""
+    integers = {s: sp.Integer(v) for s, v in environment.items() if float(v).is_integer()}
+
+    def count(part: sp.Basic) -> sp.Expr:
+        return part.args[1].xreplace(integers)
+
+    return expression.replace(
+        lambda part: isinstance(part, TokenPower) and count(part).is_nonpositive,
+        lambda power: TokenPower(power.args[0], count(power)),
+    )
+
+
 def tensor_value(
     expression: sp.Expr, values: Mapping[Any, Any], rule: str = "trapezoid", scale: float = 1.0
 ) -> float:
@@ -276,7 +290,7 @@ def tensor_value(
         expression, values, lambda v: float(Fraction(v)) if isinstance(v, str) else float(v)
     )
     grid = _Tensor(rule, 1.0) if scale == 1.0 else _Tensor(rule, scale, 0.4 + 0.6 * scale)
-    value = grid.value(sp.sympify(expression), environment, 0)
+    value = grid.value(_without_empty_powers(sp.sympify(expression), environment), environment, 0)
     if np.iscomplexobj(value):
         raise DerivationError(f"brute-force evaluation is not real at {dict(values)}")
     if not math.isfinite(value):
