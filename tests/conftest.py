@@ -81,6 +81,14 @@ def child_seconds():
     return total
 
 
+@pytest.fixture
+def closed_forms(monkeypatch):
+    """The solvers of single-location regression are the closed forms of ``cli_stand_ins``."""
+    from cli_stand_ins import replace_solvers
+
+    replace_solvers(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def record_of():
     """``record_of(value=E, ...)`` declares a record with these observables and whatever symbols they use."""
