@@ -21,7 +21,7 @@ from theorykit.derivations.nodes import (
 )
 from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf, owens_t
 from theorykit.derivations.tensor import evaluate_tensor, tensor_value
-from theorykit.errors import DerivationError
+from theorykit.errors import ConvergenceError, DerivationError
 
 X, Y = sp.symbols("x y", real=True)
 A, B, T, S = sp.symbols("a b t s", positive=True)
@@ -274,5 +274,5 @@ def test_branches_that_are_not_taken_do_not_warn():
 
 
 def test_a_rule_that_does_not_converge_says_so():
-    with pytest.raises(DerivationError, match="did not reach 30 digits"):
+    with pytest.raises(ConvergenceError, match="did not reach 30 digits"):
         evaluate(HalfLine(sp.exp(-T) * sp.Abs(T - A), T), {"a": 1}, 30)

@@ -21,6 +21,11 @@ problem       declared empirical risk minimizations and their replica-symmetric 
 replica       the saddle point of such a problem
 dyson         rational expressions in random matrices: pencils, Dyson equations
 evaluate      numbers for expressions at any precision, by means of their own
+certified     the same with digits that two independent runs agree on
+lines         integrals over the line by the trapezoid rule, their error judged from three steps
+translation   inner integrands that move with the outer variable as a whole
+convolution   such integrals from tables of their factors
+kinks         where an integrand is not smooth
 tensor        the same by brute force in double precision, averages over tokens too
 reduction     whether an expression is zero, by bounded rewritings
 audit         runs the check of every step

@@ -27,7 +27,7 @@ from theorykit.derivations.nodes import DistinctSum, Expectation, Node, TokenExp
 from theorykit.derivations.reduction import reduces_to_zero
 from theorykit.derivations.tensor import evaluate_tensor, tensor_value
 from theorykit.derivations.verdicts import AuditReport, AuditStatus, ClaimVerdict, DerivationAudit, StepResult
-from theorykit.errors import DerivationError
+from theorykit.errors import ConvergenceError, DerivationError
 
 __all__ = [
     "AuditReport",
@@ -212,7 +212,14 @@ def _compare_at_seeded_points(step: Step) -> _Sanity:
     for point in _seeded_points(step.name, symbols):
         try:
             (left, left_error), (right, right_error) = value(step.lhs, point), value(step.rhs, point)
-        except (DerivationError, ArithmeticError, ValueError, TypeError, NameError) as error:
+        except (
+            ConvergenceError,
+            DerivationError,
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            NameError,
+        ) as error:
             trouble = f"{type(error).__name__}: {error}"
             continue  # perhaps outside the domain: another point is tried
         gap, size = abs(left - right), max(abs(left), abs(right))

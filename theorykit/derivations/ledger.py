@@ -205,11 +205,31 @@ class Equations:
         raise DerivationError(f"the equations of {self.name} refer to each other in a circle")
 
     def evaluate(self, values: Mapping[str, Any], digits: int = 40) -> dict[str, Any]:
-        """All observables at ``values`` with mpmath, to ``digits`` digits."""
-        from theorykit.derivations.evaluate import evaluate_all
+        """All observables at ``values`` with mpmath, to ``digits`` digits that two independent runs agree on.
+
+        Parameters
+        ----------
+        values : mapping
+            Name of a parameter -> number; text such as "1/3" is read at the precision of the evaluation.
+        digits : int
+            Digits of the results, 1 or more.
+
+        Returns
+        -------
+        dict
+            Name of an observable -> mpmath number.
+
+        Raises
+        ------
+        ConvergenceError
+            Fewer digits than asked for can be vouched for.
+        DerivationError
+            A parameter has no value, or a node has no evaluation at this precision.
+        """
+        from theorykit.derivations.certified import evaluate_certified
 
         closed = {name: self.closed(expression) for name, expression in self.observables.items()}
-        return evaluate_all(closed, values, digits)
+        return {name: c.value for name, c in evaluate_certified(closed, values, digits).items()}
 
     def scaled(self, target: str, factor: int = 2) -> Equations:
         """The record with one equation or observable multiplied: what mutation tests start from."""

@@ -14,7 +14,7 @@ from theorykit.derivations.nodes import Node, TokenPower
 from theorykit.derivations.special import gamma_weight, normal_cdf, owens_t, owens_t_gap
 from theorykit.errors import DerivationError
 
-__all__ = ["MP_FUNCTIONS", "environment_of", "lookup", "skeleton"]
+__all__ = ["MP_FUNCTIONS", "environment_of", "lookup", "mp_number", "skeleton"]
 
 
 @lru_cache(maxsize=4096)
@@ -89,3 +89,13 @@ def environment_of(
         for s in sp.sympify(expression).free_symbols
         if isinstance(s, sp.Symbol) and s.name in by_name
     }
+
+
+def mp_number(value: Any) -> mpmath.mpf:
+    """A number, a SymPy rational, or text such as "1/3" at the working precision."""
+    if hasattr(value, "p") and hasattr(value, "q"):
+        return mpmath.mpf(value.p) / value.q
+    if isinstance(value, str) and "/" in value:
+        numerator, denominator = value.split("/")
+        return mpmath.mpf(numerator) / mpmath.mpf(denominator)
+    return mpmath.mpf(value)

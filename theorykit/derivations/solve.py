@@ -14,9 +14,11 @@ import mpmath
 import numpy as np
 import sympy as sp
 
+from theorykit.derivations.certified import certified
 from theorykit.derivations.evaluate import evaluate_all
 from theorykit.derivations.matrices import Determinant, Entry
-from theorykit.errors import DerivationError
+from theorykit.derivations.skeleton import mp_number
+from theorykit.errors import DerivationError, require_integer
 
 if TYPE_CHECKING:
     from theorykit.derivations.fixed_point import FixedPoint
@@ -28,11 +30,26 @@ _WAY = 1e-8
 
 
 def evaluate_fixed_point(record: FixedPoint, values: Mapping[str, Any], digits: int = 40) -> dict[str, Any]:
-    """All observables of a record at a point, to ``digits`` digits."""
-    solution = solve_fixed_point(record, values, digits + 10)
-    known = {**{str(k): v for k, v in values.items()}, **{s.name: v for s, v in solution.items()}}
+    """All observables of a record at a point, to ``digits`` digits that two solutions agree on.
+
+    Raises
+    ------
+    ConvergenceError
+        Fewer digits than asked for can be vouched for.
+    DerivationError
+        The record has no path, a value is missing, or Newton's method does not converge.
+    """
+    digits = require_integer("digits", digits, low=1)
     closed = {name: record.closed(e) for name, e in record.observables.items()}
-    return evaluate_all(closed, known, digits)
+    start = _start(record, values)
+
+    def run(which: int, carried: int) -> dict[str, mpmath.mpf]:
+        guard = 10 * (1 + which)
+        solution = _finished(record, values, carried + guard, start)
+        known = {**{str(k): v for k, v in values.items()}, **{s.name: v for s, v in solution.items()}}
+        return evaluate_all(closed, known, carried, guard=guard)
+
+    return {name: found.value for name, found in certified(run, digits).items()}
 
 
 def solve_fixed_point(
@@ -45,10 +62,21 @@ def solve_fixed_point(
     DerivationError
         The record has no path, or Newton's method does not converge.
     """
+    return _finished(record, values, digits, _start(record, values))
+
+
+def _start(record: FixedPoint, values: Mapping[str, Any]) -> np.ndarray:
+    """The unknowns in double precision."""
     if record.path is None:
         raise DerivationError(f"{record.name} has no path: where its solution begins is not known")
+    return _along_path(record, {str(k): float(mp_number(v)) for k, v in values.items()})
+
+
+def _finished(
+    record: FixedPoint, values: Mapping[str, Any], digits: int, start: np.ndarray
+) -> dict[sp.Symbol, mpmath.mpf]:
+    """Unknowns by Newton's method from their double-precision values, and the rates there."""
     point = {str(k): v for k, v in values.items()}
-    start = _along_path(record, {k: float(mpmath.mpf(_number(v))) for k, v in point.items()})
     unknowns = record.unknowns
     along, tangent = record.tangent()
     system = {f"G{i}": record.closed(record.equations[u]) for i, u in enumerate(unknowns)}
@@ -71,13 +99,6 @@ def solve_fixed_point(
         found = dict(zip(unknowns, x, strict=True))
         known = point | {u.name: v for u, v in found.items()}
         return found | _rates(record, known, digits)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, str) and "/" in value:
-        above, below = value.split("/")
-        return mpmath.mpf(above) / mpmath.mpf(below)
-    return mpmath.mpf(value.p) / value.q if hasattr(value, "p") and hasattr(value, "q") else value
 
 
 def _jacobian(
