@@ -15,6 +15,7 @@ def interpreted(monkeypatch):
         return arguments[0] if arguments and callable(arguments[0]) else lambda function: function
 
     def load(record):
+        monkeypatch.setattr("theorykit.codegen.shared.compiled_once", undecorated)
         monkeypatch.setattr("numba.njit", undecorated)
         namespace = {}
         exec(compile(source_of(record), "<generated>", "exec"), namespace)

@@ -8,6 +8,7 @@ errors 0.0002 to 0.004). Tolerances: 1e-10 for closed forms; 4 joint standard er
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -432,11 +433,11 @@ DOUBLED += [pytest.param("erm_newton", t, slr.Softmax(), marks=pytest.mark.slow)
 
 def _sums_of_nodes(record, newton):
     """What the emitted module sums over eight nodes, run as plain Python: nothing is compiled."""
-    plain = "njit = lambda *a, **k: a[0] if a and callable(a[0]) else lambda f: f"
+    plain = r"\1 = lambda *a, **k: a[0] if a and callable(a[0]) else lambda f: f"
     source = emit_proximal(record, "mutated", newton)
     assert "from numba import njit" in source
     module = {}
-    exec(source.replace("from numba import njit", plain), module)
+    exec(re.sub(r"from \S+ import (njit|compiled_once)\b", plain, source), module)
     nodes = erm_sample._Nodes(slr.Spiked(nu=4, length=2, noise=0.3), 2, sobol_points(7, 3, 1, 0)[0])
     at = {"m_k": 0.6, "q_k": 0.8, "V_k": 1.0, "m_v": 0.9, "q_v": 1.1, "V_v": 0.6, "noise": 0.3}
     P = np.array([at[name] for name in module["LAYOUT"]["parameters"]])

@@ -217,10 +217,11 @@ def _program(key: str) -> Any:
 def status() -> dict[str, Any]:
     """What this process did so far: records derived, functions compiled, functions loaded from disk."""
     compiled = loaded = 0
-    for program in list(_loaded.values()):
-        for function in program.compiled_functions:
-            compiled += sum(function.stats.cache_misses.values())
-            loaded += sum(function.stats.cache_hits.values())
+    # primitives belong to several programs
+    functions = {id(f): f for program in list(_loaded.values()) for f in program.compiled_functions}
+    for function in functions.values():
+        compiled += sum(function.stats.cache_misses.values())
+        loaded += sum(function.stats.cache_hits.values())
     return {
         "cache_folder": str(cache.folder()),
         "derived": _counts["derived"],

@@ -223,6 +223,8 @@ def emit(plan: Plan, header: str) -> str:
 def join_module(header: str, parts: list[str]) -> str:
     """The text of a module from its functions and its layout, parsed once to be sure."""
     imports = "import math\n\nimport numpy as np\nfrom numba import njit"
+    if any(part.startswith("@compiled_once") for part in parts):
+        imports += "\n\nfrom theorykit.codegen.shared import compiled_once"
     text = "\n\n\n".join([repr(header), imports, *parts]) + "\n"
     compile(text, "<generated>", "exec")
     return text
@@ -238,14 +240,11 @@ def primitive_sources(used: set[str]) -> list[str]:
             done.add(item)
             target = getattr(primitives, item)
             if callable(target):
-                sources.append(f"@njit({_options(item)})\n" + inspect.getsource(target).rstrip())
+                options = ", ".join(f"{k}={v!r}" for k, v in primitives.options_of(item).items())
+                sources.append(f"@compiled_once({options})\n" + inspect.getsource(target).rstrip())
             else:
                 sources.append(f"{item} = {target!r}")
     return sources
-
-
-def _options(primitive: str) -> str:
-    return ", ".join(['nogil=True, error_model="numpy"', *filter(None, [primitives.OPTIONS.get(primitive)])])
 
 
 def layout_of(plan: Plan, home: dict[sp.Symbol, tuple[int, int]]) -> dict:

@@ -23,6 +23,7 @@ __all__ = [
     "normal_cdf",
     "one_minus_exp",
     "one_minus_exponential",
+    "options_of",
     "owens_t",
     "owens_t_gap",
     "sigmoid",
@@ -255,9 +256,14 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 #: More options of the compiler. Products and sums may be one instruction, of one rounding (which hides no nan, unlike
 #: other "fast" arithmetic); what is inlined into a loop of its own is computed for several nodes at once.
-OPTIONS: dict[str, str] = {
-    "add_product": 'fastmath={"contract"}',
-    "exponential": 'fastmath={"contract"}, forceinline=True',
-    "exponential_parts": 'fastmath={"contract"}, forceinline=True',
-    "one_minus_exponential": 'fastmath={"contract"}, forceinline=True',
+OPTIONS: dict[str, dict[str, object]] = {
+    "add_product": {"fastmath": {"contract"}},
+    "exponential": {"fastmath": {"contract"}, "forceinline": True},
+    "exponential_parts": {"fastmath": {"contract"}, "forceinline": True},
+    "one_minus_exponential": {"fastmath": {"contract"}, "forceinline": True},
 }
+
+
+def options_of(name: str) -> dict[str, object]:
+    """What a primitive is compiled with."""
+    return {"nogil": True, "error_model": "numpy", **OPTIONS.get(name, {})}
