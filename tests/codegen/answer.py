@@ -14,18 +14,15 @@ POINTS = tuple({"a": a, "L": length} for a in (0.3, 1.0, 2.0) for length in (2.0
 
 
 def derive():
-    """E sum_l p_l**2 for L weights p proportional to exp(a x): a half-line integral of one-token averages."""
+    """E p**2 of the weight p = 1/(1 + (L - 1) exp(a x)) of one token among L: small, because it is compiled often."""
     import sympy as sp
 
     from theorykit.derivations.ledger import Equations, Quantity
-    from theorykit.derivations.nodes import Expectation, HalfLine, TokenPower
-    from theorykit.derivations.special import gamma_weight
+    from theorykit.derivations.nodes import Expectation
 
     a, length = sp.Symbol("a", real=True), sp.Symbol("L", positive=True)
-    x, t = sp.Symbol("x", real=True), sp.Symbol("t", positive=True)
-    own = Expectation(gamma_weight(t * sp.exp(a * x), 2), x)
-    others = TokenPower(Expectation(sp.exp(-t * sp.exp(a * x)), x), length - 1)
-    value = length * HalfLine(own * others / t, t)
+    x = sp.Symbol("x", real=True)
+    value = Expectation((1 + (length - 1) * sp.exp(a * x)) ** -2, x)
     symbols = (Quantity(a, "a", "slope"), Quantity(length, "L", "number of tokens"))
     return Equations("toy_weights", symbols, {}, {OBSERVABLES[0]: value})
 
