@@ -245,3 +245,24 @@ def erf_excess(nu: float, length: int, shift: mp.mpf, m: mp.mpf) -> mp.mpf:
     first, other = (mp.sqrt(2) * (shift + field) / wide for field in (mp.sqrt(nu) * m, 0))
     squares = [4 * (mp.ncdf(h) - 2 * _owen(h, tau)) for h in (first, other)]
     return 1 - (2 * mp.ncdf(first)) ** 2 / (squares[0] + (length - 1) * squares[1])
+
+
+def plain(kernel: str) -> Callable:
+    """A kernel of this text as a NumPy function."""
+    return {
+        "exp(x)": np.exp,
+        "softplus(x)": lambda x: np.logaddexp(0, x),
+        "1 + x**2": lambda x: 1 + x * x,
+        "1 + tanh(x)": lambda x: 2 / (1 + np.exp(-2 * x)),
+        "exp(-x)": lambda x: np.exp(-x),
+        "exp(x**2/20)": lambda x: np.exp(x * x / 20),
+        "2 + sin(3*x)": lambda x: 2 + np.sin(3 * x),
+        "exp(-x**2) + 0.001": lambda x: np.exp(-x * x) + 0.001,
+        "1e-8*exp(x)": np.exp,
+        "3": lambda x: 3 + 0 * x,
+        "abs(x) + 0.1": lambda x: np.abs(x) + 0.1,
+        "max(x, 1 - x)": lambda x: np.maximum(x, 1 - x),
+        "relu(x) + 0.01": lambda x: np.maximum(x, 0) + 0.01,
+        "1.001 + erf(50*x)": lambda x: 0.001 + np.array([math.erfc(-50 * v) for v in x]),
+        "1/(1 + exp(-30*x)) + 0.001": lambda x: 0.001 + 1 / (1 + np.exp(np.minimum(700, -30 * x))),
+    }[kernel]
