@@ -51,12 +51,17 @@ def _np_owens_t(h: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _np_token_power(base: np.ndarray, count: np.ndarray) -> np.ndarray:
+    if np.ndim(count) == 0 and count >= 0:
+        return base ** float(count)  # squares and the like are products, unlike in np.power
     return np.where(np.asarray(count) < 0, 0.0, np.power(base, np.maximum(count, 0)))
 
 
 def _np_gamma_weight(u: np.ndarray, n: int) -> np.ndarray:
     capped = np.minimum(u, 1e3)  # both factors are known there: the weight underflows to zero
-    return capped**n * np.exp(-capped)
+    weight = np.exp(-capped)
+    for _ in range(n):  # on large arrays far quicker than a power
+        weight *= capped
+    return weight
 
 
 MP_FUNCTIONS = {
