@@ -72,6 +72,41 @@ def test_requests_that_python_takes_for_equal(tmp_path, fresh_codegen, record_of
     assert float(second.values({"a": 3})["value"]) == 6.0
 
 
+class TestRows:
+    """Closed observables at many points: their function is compiled at the first request."""
+
+    @pytest.fixture
+    def squares(self, tmp_path, fresh_codegen, record_of):
+        """``squares()``: the program, as a process that starts now gets it."""
+        a = sp.Symbol("a")
+
+        def load():
+            fresh_codegen(tmp_path / "theorykit")
+            return codegen.load("toy", ("rows",), lambda: record_of(value=a**2), ("value",))
+
+        return load
+
+    def test_compiled_when_wanted_and_kept_for_later_processes(self, squares):
+        program = squares()
+        before = codegen.status()["compiled_functions"]
+        assert program.rows({"a": [1.0, 3.0]})["value"].tolist() == [1.0, 9.0]
+        assert codegen.status()["compiled_functions"] == before + 1
+        again = squares()
+        assert again.rows({"a": [2, 4]})["value"].tolist() == [4.0, 16.0]
+        assert codegen.status()["compiled_functions"] == 0
+
+    @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+    def test_damaged_files_are_made_again(self, squares, tmp_path, suffix):
+        squares().rows({"a": [1.0]})
+        files = list((tmp_path / "theorykit/modules/__pycache__").glob(f"*.rows-*.{suffix}"))
+        assert files
+        for path in files:
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        assert squares().rows({"a": [3.0]})["value"].tolist() == [9.0]
+        assert squares().rows({"a": [3.0]})["value"].tolist() == [9.0]
+        assert codegen.status()["compiled_functions"] <= 1  # observables may be made anew with them
+
+
 class TestPickles:
     def test_in_this_process_it_is_the_same_program(self, copy_of_warm, fresh_codegen):
         fresh_codegen(copy_of_warm)

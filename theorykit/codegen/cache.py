@@ -36,6 +36,7 @@ from theorykit.errors import CacheError
 __all__ = [
     "clear",
     "discard",
+    "discard_compiled",
     "entries",
     "fingerprint",
     "folder",
@@ -271,9 +272,13 @@ def _compiled_beside_source() -> Iterator[None]:
 
 def discard(key: str) -> None:
     """Delete a module together with what Numba cached for it."""
-    path = _module_path(key)
-    path.unlink(missing_ok=True)
-    for stale in _compiled(path):
+    _module_path(key).unlink(missing_ok=True)
+    discard_compiled(key)
+
+
+def discard_compiled(key: str) -> None:
+    """Delete what Numba cached for a module."""
+    for stale in _compiled(_module_path(key)):
         stale.unlink(missing_ok=True)
 
 

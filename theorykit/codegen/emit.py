@@ -179,15 +179,15 @@ def scalar_function(
     return _decorated("void(float64[::1], float64[::1], float64[::1])", lines), body.used
 
 
-#: Closed observables at many parameter vectors.
-_ROWS = _decorated(
-    "void(float64[:, ::1], float64[:, ::1], int64, int64)",
+#: Closed observables at many parameter vectors; compiled when they are wanted, which is seldom.
+_ROWS = "\n".join(
     [
+        f"@njit({_NAN_SAFE})",
         "def rows(P, out, lo, hi):",
         "    none = np.empty(0)",
         "    for k in range(lo, hi):",
         "        observables(P[k], none, out[k])",
-    ],
+    ]
 )
 
 

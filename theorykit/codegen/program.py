@@ -31,6 +31,7 @@ __all__ = ["Program", "share_out", "single_threaded"]
 _WORTH_THREADS = 2_000_000
 _REMEMBERED = 2  # evaluations before the last, whose tables may be used again
 _COARSE = 1e-6  # accuracy from which panels four times as wide as for full accuracy are worth a try
+_ROWS = "void(float64[:, ::1], float64[:, ::1], int64, int64)"
 _inside_worker: ContextVar[bool] = ContextVar("inside_worker", default=False)
 
 
@@ -182,11 +183,24 @@ class Program:
             raise CodegenError(f"{self.layout['name']} contains averages: it has values, but no rows")
         shape, table = batch_of(self, {p: values[p] for p in self.parameters if p in values})
         out = np.empty((len(table), len(self.layout["observables"])))
-        share_out(self._module.rows, [table, out], len(table), 100.0 * out.size)
+        share_out(self._rows(), [table, out], len(table), 100.0 * out.size)
         return {
             name: np.ascontiguousarray(out[:, k]).reshape(shape)
             for k, name in enumerate(self.layout["observables"])
         }
+
+    def _rows(self) -> Any:
+        """The function of ``rows``, compiled or loaded at the first request; damaged files of Numba are made again."""
+        function = self._module.rows
+        if not function.signatures:
+            try:
+                function.compile(_ROWS)
+            except Exception:  # anything a damaged file can raise: a second failure has another cause
+                from theorykit.codegen.cache import discard_compiled
+
+                discard_compiled(self.key)
+                function.compile(_ROWS)
+        return function
 
     def located(
         self, values: Mapping[str, float], rtol: float, near: Mapping[str, Interval] | None = None
