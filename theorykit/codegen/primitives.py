@@ -1,7 +1,7 @@
 """Scalar functions that generated modules may use.
 
 Their source is written into every generated module that needs them, so that a module is complete and its
-cache key holds them. Plain Python here (testable without a compiler), compiled there.
+cache key holds them. Plain Python here (testable without a compiler); ``shared`` compiles each once in a process.
 """
 
 from __future__ import annotations
