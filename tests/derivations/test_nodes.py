@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 
 import mpmath
 import pytest
@@ -10,6 +13,7 @@ import sympy as sp
 
 from theorykit.derivations import nodes, special
 from theorykit.derivations.evaluate import evaluate
+from theorykit.derivations.matrices import Entry, opaque
 from theorykit.derivations.nodes import (
     DistinctSum,
     Expectation,
@@ -213,3 +217,24 @@ def test_distinct_sum_leaves_out_the_diagonal():
 
 def test_distinct_sum_avoids_excluded_tokens():
     assert DistinctSum(CHI[ELL], ELL, 1, LENGTH, [2]).expand_at(3) == CHI[1] + CHI[3]
+
+
+def test_entries_are_named_by_what_they_stand_for():
+    """Equal ones have one name, which does not depend on the seed of a process's hashes."""
+    a, b = sp.symbols("a b", positive=True)
+    matrix = sp.Inverse(sp.ImmutableDenseMatrix([[a, 1], [1, b]]))
+    first, other = (Entry(matrix, 0, k) for k in range(2))
+    named = opaque(first * a + other - first)
+    assert sorted(s.name[:13] for s in named.free_symbols) == ["a", "entry_0_0_of_", "entry_0_1_of_"]
+    assert opaque(first) * a + opaque(other) - opaque(first) == named
+    alike = Entry(matrix.xreplace({a: sp.Symbol("a", negative=True)}), 0, 0)
+    assert opaque(first) != opaque(alike)
+    text = "import sympy as sp; from theorykit.derivations.matrices import Entry, opaque\n"
+    text += "a, b = sp.symbols('a b', positive=True)\n"
+    text += "print(opaque(Entry(sp.Inverse(sp.ImmutableDenseMatrix([[a, 1], [1, b]])), 0, 1)))"
+    for seed in ("1", "2"):
+        run = [sys.executable, "-c", text]
+        shown = subprocess.run(
+            run, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+        )
+        assert shown.stdout.strip() == opaque(other).name, shown.stderr

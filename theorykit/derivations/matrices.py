@@ -7,6 +7,7 @@ and the entries of an explicit matrix may hold such nodes. An inverse is never w
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -197,9 +198,33 @@ def combined(matrix: Matrix, parts: Sequence[Any]) -> Any:
 
 
 def opaque(expression: sp.Expr) -> sp.Expr:
-    """The expression with a name for every outermost entry or determinant: equal ones have one name."""
-    nodes = _outermost(expression)
-    return expression.xreplace({n: sp.Symbol(f"node_{hash(n)}") for n in nodes})
+    """The expression with a symbol for every outermost entry or determinant: ``entry_0_1_of_5e1f20c93b7a``.
+
+    The name holds a digest of the matrix: equal ones have one name, in whatever expression and process, so that both
+    sides of a step can be compared.
+    """
+    names = {node: sp.Symbol(_name(node)) for node in _outermost(expression)}
+    if len(set(names.values())) < len(names):
+        raise DerivationError("two different entries or determinants have digests that agree")
+    return expression.xreplace(names)
+
+
+def _name(node: sp.Expr) -> str:
+    digest = _digest(node.args[0], {})[:12]
+    return (
+        f"determinant_of_{digest}"
+        if isinstance(node, Determinant)
+        else f"entry_{node.args[1]}_{node.args[2]}_of_{digest}"
+    )
+
+
+def _digest(expression: sp.Basic, known: dict[sp.Basic, str]) -> str:
+    """A digest of the structure, each part that occurs several times taken once (texts would grow exponentially)."""
+    if expression not in known:
+        parts = [_digest(a, known) for a in expression.args] or [sp.srepr(expression)]
+        text = " ".join([type(expression).__name__, *parts])
+        known[expression] = hashlib.sha256(text.encode()).hexdigest()
+    return known[expression]
 
 
 def leading(expression: sp.Expr) -> sp.Expr:
