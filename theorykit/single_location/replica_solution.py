@@ -113,10 +113,10 @@ def _on_path(
     alpha: float,
     ridge_k: float,
     ridge_v: float,
-    start: str | Mapping[str, float] = "informed",
-    nodes: int = 2**13,
-    scramblings: int = 4,
-    seed: int = 0,
+    start: str | Mapping[str, float],
+    nodes: int,
+    scramblings: int,
+    seed: int,
 ) -> Solution:
     """The solution of :func:`erm`, from those before it on a path of problems that differ in alpha only."""
     fit = _checked(task, activation, alpha, ridge_k, ridge_v)
@@ -346,13 +346,17 @@ def _batch(
     import inspect
 
     signature = inspect.signature(erm)
-    calls = [dict(signature.bind(*args, **kwargs).arguments) for args, kwargs in points]
+    calls = []
+    for args, kwargs in points:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        calls.append(dict(bound.arguments))
     order = sorted(range(len(calls)), key=lambda i: (_family(calls[i]), -float(calls[i]["alpha"]), i))
     results: list[Any] = [None] * len(calls)
     family, path = None, AlphaPath()
     for index in order:
         call = calls[index]
-        if family != _family(call) or not isinstance(call.get("start", "informed"), str):
+        if family != _family(call) or not isinstance(call["start"], str):
             family, path = _family(call), AlphaPath()
         try:
             try:
