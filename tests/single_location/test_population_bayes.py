@@ -15,6 +15,7 @@ from population_truth import (
 )
 
 from theorykit import single_location as slr
+from theorykit.single_location import optimum
 from theorykit.single_location.programs import program
 
 INF = math.inf
@@ -234,6 +235,22 @@ def test_the_search_finds_the_matched_key_everywhere(task):
 )
 def test_strong_signals_have_the_matched_key(task):
     check_optimum(task)
+
+
+# the longest keys that are searched for are 20 (spiked) and 8 (max)
+AROUND = [slr.Spiked(key**2, 3) for key in (19.5, 20.5)] + [slr.Max(key, 3) for key in (7.75, 8.25)]
+
+
+@pytest.mark.parametrize("task", AROUND, ids=repr)
+def test_search_and_matched_key_agree_on_both_sides_of_the_longest_key_searched_for(task):
+    search = optimum.Search(task, slr.Softmax())
+    found, known = search.run(), optimum._matched_optimum(search)
+    chosen = slr.optimal_risk(task, slr.Softmax(), excess=True)
+    assert chosen == (found if chosen.evaluations > 1 else known)
+    for name in ("risk", "m_k", "q_k", "m_v", "q_v"):
+        one, other = getattr(found, name), getattr(known, name)
+        assert abs(one - other) <= one.error + other.error
+    assert found.risk.error <= 1e-11 * found.risk
 
 
 LONG_KEYS = [slr.Spiked(nu, n) for nu in (70, 1000, 2800, 3000, 1e4) for n in (2, 10**6)]
