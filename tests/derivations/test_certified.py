@@ -142,6 +142,15 @@ def test_nested_integrals_to_forty_digits(name):
     assert found.error <= mpmath.mpf(10) ** -40 * abs(found.value)
 
 
+def test_an_inner_integral_that_gets_ever_steeper():
+    """E 1/(1 + x^2); exp(-t x^2) becomes a spike at large t, where nothing is left of exp(-t)."""
+    node = HalfLine(sp.exp(-T) * Expectation(sp.exp(-T * X**2), [X]), T)
+    (found,) = evaluate_certified({"value": node}, {}, 10).values()
+    with mpmath.workdps(30):
+        expected = mpmath.sqrt(mpmath.pi * mpmath.e / 2) * mpmath.erfc(1 / mpmath.sqrt(2))
+    assert_digits(found.value, expected, 10)
+
+
 def test_tables_agree_with_integrals_one_by_one():
     """The rule "quad" nests tanh-sinh quadratures and knows no tables."""
     node = HalfLine(sp.exp(-T) * Expectation(X * gamma_weight(T * sp.exp(A * X), 2), [X]) ** 2, T)

@@ -263,7 +263,10 @@ def _peak_of(node: HalfLine, where: tuple[tuple[sp.Symbol, str], ...], rule: str
                 k, quiet = 0, 0
                 while abs(k) < 30 and quiet < 4:
                     k += direction
-                    sizes[k] = size(k)
+                    try:
+                        sizes[k] = size(k)
+                    except ConvergenceError:
+                        break  # too steep there to be seen; the integral itself is refused if it needs it
                     quiet = quiet + 1 if sizes[k] < 1e-9 * max(sizes.values()) else 0
             return 4 * max(sizes, key=lambda k: sizes[k])
 

@@ -24,7 +24,7 @@ __all__ = ["FINEST", "MAX_HALVINGS", "Line", "integrate_line", "refined"]
 #: Positions on a line are counted in units of ``step / 2**FINEST``: integers, equal where the places are.
 FINEST = 64
 MAX_HALVINGS = 11
-_QUIET = 6  # negligible terms in a row that end a sum
+_QUIET = 6  # negligible terms in a row that end a sum; fewer on coarse grids, down to two
 _LEAST = 4  # and the distance from the centre that it covers at least
 
 
@@ -88,11 +88,13 @@ def _swept(
 ) -> tuple[mpmath.mpf, mpmath.mpf]:
     """Sum of the terms at ``start + k * spacing``, and the largest of them."""
     floor = mpmath.mpf(10) ** (-digits - 6)
-    least = max(1, int(mpmath.ceil(_LEAST / mpmath.ldexp(step * spacing, -FINEST))))
+    width = mpmath.ldexp(step * spacing, -FINEST)
+    least = max(1, int(mpmath.ceil(_LEAST / width)))
+    needed = max(2, min(_QUIET, int(mpmath.ceil(_LEAST / width))))
     total, largest = mpmath.mpf(0), mpmath.mpf(0)
     for direction in (1, -1):
         quiet, k = 0, 0 if direction == 1 else 1
-        while quiet < _QUIET or k < least:
+        while quiet < needed or k < least:
             value = at(start + direction * k * spacing)
             total += value
             size = abs(value)
