@@ -30,7 +30,8 @@ __all__ = ["Program", "share_out", "single_threaded"]
 # rows of a table are independent: above this many integrand values they are shared out over threads
 _WORTH_THREADS = 2_000_000
 _REMEMBERED = 2  # evaluations before the last, whose tables may be used again
-_COARSE = 1e-6  # accuracy from which panels four times as wide as for full accuracy are worth a try
+_COARSE = 1e-6  # accuracy from which panels four times as wide as for full accuracy mostly do
+_FEW = 2
 _ROWS = "void(float64[:, ::1], float64[:, ::1], int64, int64)"
 _inside_worker: ContextVar[bool] = ContextVar("inside_worker", default=False)
 
@@ -78,17 +79,15 @@ class Program:
         self.key = key
         self.layout: Mapping[str, Any] = module.LAYOUT
         self._module = module
+        self.parameters: tuple[str, ...] = tuple(self.layout["parameters"])
         self._last = threading.local()
         self._stages = [getattr(module, s["function"]) for s in self.layout["stages"]]
+        self._kinks = {v["name"]: v["breakpoints"] for v in self.layout["variables"]}
 
     def __reduce__(self) -> tuple[Any, ...]:
         from theorykit.codegen import load_source
 
         return load_source, (self._module.__loader__.get_source(self._module.__name__),)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(self.layout["parameters"])
 
     def function(self, name: str) -> Any:
         """A function of the module."""
@@ -100,19 +99,19 @@ class Program:
 
     def vector(self, values: Mapping[str, float]) -> np.ndarray:
         """Parameters in the order of the compiled functions, as float64."""
-        missing = [p for p in self.parameters if p not in values]
-        if missing:
-            raise CodegenError(f"{self.layout['name']} needs values for {missing}")
-        return np.array([float(values[p]) for p in self.parameters], dtype=np.float64)
+        try:
+            return np.array([values[p] for p in self.parameters], dtype=np.float64)
+        except KeyError:
+            missing = [p for p in self.parameters if p not in values]
+            raise CodegenError(f"{self.layout['name']} needs values for {missing}") from None
 
     # ---------------------------------------------------------------- what the quadrature drives
 
     def breakpoints(self, variable: str, parameters: np.ndarray) -> tuple[float, ...]:
         """Where integrands are not smooth in a variable, at these parameters."""
-        (entry,) = [v for v in self.layout["variables"] if v["name"] == variable]
-        if not entry["breakpoints"]:
+        if not self._kinks[variable]:
             return ()
-        out = np.empty(entry["breakpoints"])
+        out = np.empty(self._kinks[variable])
         getattr(self._module, f"breakpoints_{variable}")(parameters, np.empty(0), out)
         return tuple(sorted(float(b) for b in out if np.isfinite(b)))
 
@@ -211,7 +210,10 @@ class Program:
         """
         from theorykit.numerics.quadrature import coarser, locate
 
-        return coarser(locate(self, self.vector(values), near, rtol), 4.0 if rtol > _COARSE else 2.0)
+        wide = 4.0 if rtol > _COARSE else 2.0
+        # with few variables finer steps cost less than to find out that they are needed
+        steps = wide / 1.6 if len(self.layout["variables"]) <= _FEW else wide
+        return coarser(self, locate(self, self.vector(values), near, rtol), wide, steps)
 
     def measured(
         self,
@@ -239,9 +241,10 @@ class Program:
 
         vector = self.vector(values)
         known = getattr(self._last, "entries", [])
-        same = [entry for entry in known if entry[0] == intervals]
-        # of these, the one with the most parameters in common
-        base = max(same, key=lambda e: int(np.sum(e[1].parameters == vector)), default=(None, None))[1]
+        same = [entry[1] for entry in known if entry[0] == intervals]
+        base = same[0] if same else None
+        if len(same) > 1:  # the one with the most parameters in common
+            base = max(same, key=lambda e: int(np.sum(e.parameters == vector)))
         result, evaluation = quick_on(self, vector, intervals, base)
         others = [e for e in known if e[1] is not base][-_REMEMBERED:]
         self._last.entries = [*others, (dict(intervals), evaluation)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from theorykit.numerics.grids import (
     half_line_grid,
     truncated_grid,
 )
-from theorykit.numerics.smoothness import lattice_roughness, panel_roughness, tail_beyond
+from theorykit.numerics.smoothness import lattice_roughness, panel_roughness, tails_beyond
 
 __all__ = ["Evaluation", "Intervals", "QuadraturePlan", "evaluation_on", "make_grids", "parameter_text"]
 
@@ -53,6 +54,8 @@ def make_grids(
     """
     grids: dict[str, Grid] = {} if base is None else {n: g for n, g in base.items() if n not in changed}
     variables = plan.layout["variables"]
+    if len(grids) == len(variables):
+        return grids
     shared = _shared_breakpoints(plan, parameters)
     for variable in sorted(variables, key=lambda v: v["outer"] is not None):
         name, interval = variable["name"], intervals[variable["name"]]
@@ -108,27 +111,40 @@ class Evaluation:
 
     def __post_init__(self, base: Evaluation | None) -> None:
         self.tables: list[np.ndarray] = []
-        self.evaluations = 0  # integrand values that were computed
-        self.size = 0  # with those taken over
-        reused: list[bool] = []
+        self._reused: list[bool] = []
+        changes = None if base is None else self._changes(base)
         for index, stage in enumerate(self.plan.layout["stages"]):
-            keep = self._is_unchanged(stage, base) and all(reused[i] for i in stage["inputs"])
-            reused.append(keep)
-            self.size += self._size(stage)
-            if keep and base is not None:
+            if base is not None and changes is not None and self._is_unchanged(stage, *changes):
+                self._reused.append(True)
                 self.tables.append(base.tables[index])
-                continue
-            self.tables.append(self.plan.run(index, self.parameters, self.grids, self.tables))
-            self.evaluations += self._size(stage)
+            else:
+                self._reused.append(False)
+                self.tables.append(self.plan.run(index, self.parameters, self.grids, self.tables))
 
-    def _is_unchanged(self, stage: Mapping, base: Evaluation | None) -> bool:
-        if base is None:
+    def _changes(self, base: Evaluation) -> tuple[set[int], set[str]]:
+        """Positions of parameters and names of grids that differ from those of the base."""
+        pairs = zip(self.parameters.tolist(), base.parameters.tolist(), strict=True)
+        moved = {i for i, (new, old) in enumerate(pairs) if new != old}
+        return moved, {name for name, grid in self.grids.items() if grid is not base.grids[name]}
+
+    def _is_unchanged(self, stage: Mapping, moved: set[int], changed: set[str]) -> bool:
+        used = stage.get("parameters")
+        if moved if used is None else not moved.isdisjoint(used):
             return False
-        used = stage.get("parameters", range(self.parameters.size))
-        if any(self.parameters[i] != base.parameters[i] for i in used):
+        if stage["reduced"] in changed or not changed.isdisjoint(stage["dims"]):
             return False
-        loops = [*stage["dims"], *([stage["reduced"]] if stage["reduced"] else [])]
-        return all(self.grids[v] is base.grids[v] for v in loops)
+        return all(self._reused[i] for i in stage["inputs"])
+
+    @property
+    def evaluations(self) -> int:
+        """Number of integrand values that were computed."""
+        pairs = zip(self.plan.layout["stages"], self._reused, strict=True)
+        return sum(self._size(stage) for stage, reused in pairs if not reused)
+
+    @property
+    def size(self) -> int:
+        """Number of integrand values, with those taken over."""
+        return sum(self._size(stage) for stage in self.plan.layout["stages"])
 
     def _size(self, stage: Mapping) -> int:
         """Integrand values of a stage; below the largest token they are shared by all outer nodes."""
@@ -139,6 +155,7 @@ class Evaluation:
             return math.prod(sizes[v] for v in dims) * (sizes[reduced] + ORDER * sizes[outer])
         return math.prod(sizes[v] for v in [*stage["dims"], *([reduced] if reduced else [])])
 
+    @cached_property
     def roots(self) -> list[tuple[str, np.ndarray]]:
         """(variable, weighted integrand of shape (outputs, nodes)) of every root stage."""
         found = []
@@ -148,20 +165,20 @@ class Evaluation:
                 found.append((variable, table * self.grids[variable].weights))
         return found
 
-    def integrals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Integrals of the roots and of their absolute values."""
-        parts = [weighted for _, weighted in self.roots()]
-        if not parts:
-            return np.zeros(0), np.zeros(0)
-        return (
-            np.concatenate([np.sum(p, axis=1) for p in parts]),
-            np.concatenate([np.sum(np.abs(p), axis=1) for p in parts]),
-        )
+    @cached_property
+    def integrals(self) -> np.ndarray:
+        """Integrals of the roots."""
+        return np.concatenate([np.zeros(0), *(weighted.sum(axis=1) for _, weighted in self.roots)])
+
+    @cached_property
+    def absolute_integrals(self) -> np.ndarray:
+        """Integrals of the absolute values of the roots."""
+        return np.concatenate([np.zeros(0), *(np.abs(weighted).sum(axis=1) for _, weighted in self.roots)])
 
     def roughness(self, on_lattices: bool) -> list[tuple[str, float]]:
         """(variable, error that the integrand shows on its own grid) of every integral, on lattices or on panels."""
         found: list[tuple[str, float]] = []
-        for variable, weighted in self.roots():
+        for variable, weighted in self.roots:
             is_lattice = self.grids[variable].edges is None
             rough = np.zeros(weighted.shape[0])
             if is_lattice == on_lattices:
@@ -169,6 +186,7 @@ class Evaluation:
             found += [(variable, float(r)) for r in rough]
         return found
 
+    @cached_property
     def tails(self) -> list[tuple[str, float, float]]:
         """(variable, mass below its interval, mass above) of every integral, judged by the decay towards the ends."""
         found: list[tuple[str, float, float]] = []
@@ -176,19 +194,20 @@ class Evaluation:
             if stage["reduced"] is None:
                 (variable,) = stage["dims"]
                 grid = self.grids[variable]
-                nodes, density, distance = grid.coordinates, np.abs(table), 4.0
                 if grid.edges is not None:
-                    density, distance = density * np.exp(-nodes * nodes / 2) / np.sqrt(2 * np.pi), 1.0
-                elif grid.places is not None:
-                    density, distance = density * (1 + np.exp(-nodes)), 0.5
-                below = tail_beyond(-nodes[::-1], density[:, ::-1], distance)
-                above = tail_beyond(nodes, density, distance)
+                    distance = 1.0
+                else:
+                    distance = 4.0 if grid.places is None else 0.5
+                density = np.abs(table) * grid.density
+                below, above = tails_beyond(grid.coordinates, density, grid.spacing, distance)
                 found += [(variable, float(b), float(a)) for b, a in zip(below, above, strict=True)]
         return found
 
     def is_finite(self) -> bool:
+        """Whether the tables made here are; those taken over were asked before."""
+        made = [t for t, reused in zip(self.tables, self._reused, strict=True) if not reused]
         # one pass: a sum is finite if all terms are, unless it overflows
-        return all(math.isfinite(t.sum()) or bool(np.isfinite(t).all()) for t in self.tables)
+        return all(math.isfinite(t.sum()) or bool(np.isfinite(t).all()) for t in made)
 
 
 def parameter_text(plan: QuadraturePlan, parameters: np.ndarray) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -84,6 +84,18 @@ class Grid:
     def coordinates(self) -> np.ndarray:
         """The nodes as the interval of the grid counts them."""
         return self.nodes if self.places is None else self.places
+
+    @cached_property
+    def spacing(self) -> np.ndarray:
+        """Half the distance between the neighbours of each coordinate."""
+        return np.gradient(self.coordinates)
+
+    @cached_property
+    def density(self) -> np.ndarray:
+        """What turns values at the nodes into a density over the coordinates."""
+        if self.edges is not None:
+            return np.exp(-self.nodes * self.nodes / 2) / np.sqrt(2 * np.pi)
+        return np.ones_like(self.nodes) if self.places is None else 1 + np.exp(-self.places)
 
     def part(self, start: int, stop: int) -> Grid:
         """The nodes from ``start`` to ``stop`` alone (whole panels, for a truncated variable)."""

@@ -13,7 +13,7 @@ from theorykit.errors import ConvergenceError
 from theorykit.numerics.evaluation import Evaluation, Intervals, QuadraturePlan, make_grids, parameter_text
 from theorykit.numerics.grids import Interval
 
-__all__ = ["Vanishing", "locate", "widened"]
+__all__ = ["ON_LATTICES", "Vanishing", "locate", "widened"]
 
 PANEL, STEP = 1.0, 0.25  # first panel width of a Gaussian variable, first step of s = log t
 MOST_STEP = 2.0
@@ -23,7 +23,7 @@ SPAN = 700.0  # of log t
 # under a factor exp(-t): ends of v and first steps, log t = v - exp(-v), see numerics.grids
 _EXPONENTIAL, _EXPONENTIAL_STEP = (-6.0, 8.0), 0.2
 _EXPONENTIAL_COARSE = (0.25, 0.25)  # in the two passes
-_ON_LATTICES = ("half_line", "exponential")
+ON_LATTICES = ("half_line", "exponential")  # measures of variables with a trapezoid rule
 MORE_REACH = 3.0  # of a Gaussian variable, beyond that at similar parameters
 NEGLIGIBLE, DECAYED = 1e-18, 1e-7
 UNNOTICED = 1e-4  # of what is asked of a result
@@ -99,7 +99,7 @@ def _around(
     limits = {n: _limits(m) for n, m in measures.items()}
     wide = {}
     for name, interval in near.items():
-        on_lattice, (lowest, highest) = measures[name] in _ON_LATTICES, limits[name]
+        on_lattice, (lowest, highest) = measures[name] in ON_LATTICES, limits[name]
         more = (interval.high - interval.low) / 2 if on_lattice else MORE_REACH
         low, high = max(interval.low - more, lowest), min(interval.high + more, highest)
         wide[name] = Interval(low, high, min(2.0, (high - low) / 48) if on_lattice else 1.0)
@@ -118,7 +118,7 @@ def _limits(measure: str) -> tuple[float, float]:
     """The ends that a variable has at most."""
     if measure == "exponential":
         return _EXPONENTIAL
-    limit = SPAN if measure in _ON_LATTICES else REACHES[0]
+    limit = SPAN if measure in ON_LATTICES else REACHES[0]
     return -limit, limit
 
 
@@ -206,7 +206,7 @@ def _require_decay(name: str, nodes: np.ndarray, profile: np.ndarray) -> None:
 
 def _root_importance(evaluation: Evaluation) -> dict[str, np.ndarray]:
     importance: dict[str, np.ndarray] = {}
-    for variable, weighted in evaluation.roots():
+    for variable, weighted in evaluation.roots:
         importance[variable] = np.maximum(importance.get(variable, 0.0), _profile(weighted))
     if importance and not any(np.any(p > 0) for p in importance.values()):
         raise _Zero("the integrand vanishes on the whole range")

@@ -9,6 +9,7 @@ depend on the arguments only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from theorykit.numerics.evaluation import (
     parameter_text,
 )
 from theorykit.numerics.grids import Interval
-from theorykit.numerics.location import Vanishing, locate, widened
+from theorykit.numerics.location import ON_LATTICES, Vanishing, locate, widened
 
 __all__ = [
     "Known",
@@ -68,7 +69,8 @@ class Result:
 
 
 REFINEMENT = 1.5  # of one variable, to see what it changes
-GROWTH = 1.6  # of a variable that changes too much, at most
+GROWTH = 1.6  # of a variable that changes too much, where nothing is known of its convergence
+LARGEST_GROWTH = 1.6
 MARGIN = 1.15
 TAIL = 0.05  # of the target, up to which the ends of the grids stay where they are
 
@@ -92,14 +94,14 @@ def quick_on(
     """Observables on the grids of the intervals, and the tables; those of ``base`` are used where they can be."""
     evaluation = evaluation_on(plan, parameters, intervals, base)
     _require_finite_tables(evaluation)
-    return plan.observables(parameters, evaluation.integrals()[0]), evaluation
+    return plan.observables(parameters, evaluation.integrals), evaluation
 
 
 def _observe(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
     """Observables and how far rounding of the integrals moves them."""
     plan, parameters = evaluation.plan, evaluation.parameters
     _require_finite_tables(evaluation)
-    integrals, absolute = evaluation.integrals()
+    integrals, absolute = evaluation.integrals, evaluation.absolute_integrals
     values = plan.observables(parameters, integrals)
     # a number of size exp(-c) comes from exponents of size c, whose rounding is relative to c
     floor = ROUNDING * np.abs(values) * (1 + _exponent(values) / 8)
@@ -115,13 +117,17 @@ def _observe(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
     return values, floor
 
 
-def _growth(change: np.ndarray, values: np.ndarray, target: np.ndarray) -> float:
-    """How much finer a variable must be whose error falls geometrically with its nodes, with some margin."""
+def _growth(change: np.ndarray, values: np.ndarray, target: np.ndarray, is_again: bool) -> float:
+    """How much finer a variable must be whose error falls geometrically with its nodes, with some margin.
+
+    If that was tried before, it does not: the factor is at least the one of unknown convergence.
+    """
     size = np.maximum(np.abs(values), 1e-300)
     digits = -np.log(np.clip(change / size, 1e-17, 1.0))
     missing = np.log(np.maximum(change / np.maximum(target, 1e-300), 1.0))
     factors = np.where(digits > 3.0, MARGIN + missing / np.maximum(digits, 3.0), GROWTH)
-    return float(min(GROWTH, np.max(factors, where=change > target, initial=MARGIN)))
+    least = GROWTH if is_again else MARGIN
+    return float(min(LARGEST_GROWTH, np.max(factors, where=change > target, initial=least)))
 
 
 def _require_finite_tables(evaluation: Evaluation) -> None:
@@ -144,7 +150,7 @@ def _moves(
     evaluation: Evaluation, values: np.ndarray, errors: list[tuple[str, float]]
 ) -> dict[str, np.ndarray]:
     """How far errors of the integrals, each with its variable, move the observables."""
-    integrals, _ = evaluation.integrals()
+    integrals = evaluation.integrals
     moves: dict[str, np.ndarray] = {}
     for k, (variable, error) in enumerate(errors):
         if error > 0:
@@ -197,10 +203,10 @@ def integrate(
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
         # an inner variable on too few nodes makes the outer integrand rough: first those that change by themselves
         slow = _above(changes, target) or _above(rough, target)
-        if slow and not _is_large(base, GROWTH ** len(slow), options):
-            for name in slow:
-                grow = GROWTH if name in grown else _growth(changes[name], values, target / len(changes))
-                current = _refined(plan, current, name, grow)
+        grow = {n: _growth(changes[n], values, target / len(changes), n in grown) for n in slow}
+        if slow and not _is_large(base, math.prod(grow.values()), options):
+            for name, factor in grow.items():
+                current = _refined(plan, current, name, factor)
             grown |= set(slow)
             continue
         wider = _widened(base, current) if _is_cut_short(base, values, target) else None
@@ -273,7 +279,7 @@ def _compare(
 
 def _beyond(base: Evaluation, values: np.ndarray) -> np.ndarray:
     """How far what lies beyond the ends of the grids moves the observables."""
-    moves = _moves(base, values, [(name, below + above) for name, below, above in base.tails()])
+    moves = _moves(base, values, [(name, below + above) for name, below, above in base.tails])
     return np.asarray(sum(moves.values()) + np.zeros_like(values))
 
 
@@ -284,8 +290,8 @@ def _is_cut_short(base: Evaluation, values: np.ndarray, target: np.ndarray) -> b
 
 def _widened(base: Evaluation, intervals: Intervals) -> dict[str, Interval] | None:
     """Longer intervals where the integrand matters at an end, or None: coarse grids may have seen too little."""
-    open_low = {(name, "low") for name, below, _ in base.tails() if below > 0}
-    open_high = {(name, "high") for name, _, above in base.tails() if above > 0}
+    open_low = {(name, "low") for name, below, _ in base.tails if below > 0}
+    open_high = {(name, "high") for name, _, above in base.tails if above > 0}
     wider = widened(base.plan, intervals, open_low | open_high)
     can_grow = any(wider[n].low < intervals[n].low for n, _ in open_low)
     can_grow |= any(wider[n].high > intervals[n].high for n, _ in open_high)
@@ -339,9 +345,10 @@ def _with_finer(
     return values, rough.get(name, np.zeros_like(values)), evaluation.evaluations
 
 
-def coarser(intervals: Intervals, factor: float) -> dict[str, Interval]:
-    """The same intervals with larger panels and steps."""
-    return {n: i.refined(1 / factor) for n, i in intervals.items()}
+def coarser(plan: QuadraturePlan, intervals: Intervals, panels: float, steps: float) -> dict[str, Interval]:
+    """The same intervals with panels and steps of lattices that are larger by these factors."""
+    measures = {v["name"]: v["measure"] for v in plan.layout["variables"]}
+    return {n: i.refined(1 / (steps if measures[n] in ON_LATTICES else panels)) for n, i in intervals.items()}
 
 
 def _refined(

@@ -12,7 +12,7 @@ import numpy as np
 
 from theorykit.numerics.grids import legendre_coefficients, legendre_rule
 
-__all__ = ["lattice_roughness", "panel_roughness", "tail_beyond"]
+__all__ = ["lattice_roughness", "panel_roughness", "tails_beyond"]
 
 # decay over four degrees, and from every fourth to every second node, that rough integrands do not reach
 PANEL_DECAY, LATTICE_DECAY = 0.1, 0.02
@@ -42,16 +42,28 @@ def lattice_roughness(weighted: np.ndarray) -> np.ndarray:
     return np.where(decay > LATTICE_DECAY, fine + coarse / 5, 0.0)
 
 
-def tail_beyond(nodes: np.ndarray, density: np.ndarray, distance: float) -> np.ndarray:
-    """Estimated integral of each row beyond the last node: exponential decay as over the ``distance`` before it.
+def tails_beyond(
+    nodes: np.ndarray, density: np.ndarray, spacing: np.ndarray, distance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimated integrals of each row below the first node and above the last one.
 
+    The decay is exponential, as over the ``distance`` before the end; ``spacing`` are the weights of the nodes.
     Zero where it cannot matter, infinite where the integrand does not decay.
     """
-    inside = max(0, int(np.searchsorted(nodes, nodes[-1] - distance)) - 1)
-    end, before = density[:, -1], density[:, inside]
+    unseen = UNSEEN * np.sum(density * spacing, axis=1)
+    backwards = _tail(-nodes[::-1], density[:, ::-1], unseen, distance)
+    return backwards, _tail(nodes, density, unseen, distance)
+
+
+def _tail(nodes: np.ndarray, density: np.ndarray, unseen: np.ndarray, distance: float) -> np.ndarray:
+    """What lies beyond the last node."""
+    end = density[:, -1]
     length = nodes[-1] - nodes[0]
-    matters = end * length > UNSEEN * np.sum(density * np.gradient(nodes), axis=1)
-    decay = np.divide(before, end, out=np.ones_like(end), where=matters)
+    matters = end * length > unseen
+    if not matters.any():
+        return np.zeros_like(end)
+    inside = max(0, int(np.searchsorted(nodes, nodes[-1] - distance)) - 1)
+    decay = np.divide(density[:, inside], end, out=np.ones_like(end), where=matters)
     rate = np.log(np.maximum(decay, 1.0)) / (nodes[-1] - nodes[inside])
     tail = np.divide(end, rate, out=np.full_like(end, np.inf), where=rate > 0)
     return np.where(matters, tail, 0.0)

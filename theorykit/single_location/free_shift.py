@@ -74,38 +74,39 @@ def find_shifted_optimum(task: Task) -> Optimum:
     # long sequences need a threshold, at about the field where one token in L lies
     typical = math.sqrt(2 * math.log(max(task.mean_length, 2.0)))
     coarse = risk.grids(_point(_KEYS[-1], 0.0), _COARSE)
-    # the weights are all alike at k = 0, whatever the shift
-    zero = Search(task, Erf(0.0)).described(0.0, coarse)
     starts = [_point(m, -m * c * typical) for m in _KEYS for c in _THRESHOLDS]
     start = min(starts, key=lambda p: risk.bounded(p, coarse))
     simplex = [start, (start[0] + 0.3, start[1]), (start[0], start[1] - 0.4)]
     options = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-13, "maxiter": 400}
     found = minimize(risk.bounded, start, args=(coarse,), method="Nelder-Mead", options=options)
-    if float(found.fun) >= float(zero.risk) * (1 - 1e-12):
-        return zero
+    # the weights are all alike at k = 0, whatever the shift
+    if float(found.fun) >= float(risk.at(0.0).best_value(0.0, 0.0)[1]) * (1 - 1e-12):
+        return Search(task, Erf(0.0)).described(0.0, coarse)
     best = descend(lambda p, grids: risk.quick(p, grids), lambda p: risk.grids(p, _FINE), found.x)
-    return _described(risk, best, float(zero.risk))
+    return _described(risk, best)
 
 
-def _described(risk: _Shifted, best: Descent, at_zero: float) -> Optimum:
+def _described(risk: _Shifted, best: Descent) -> Optimum:
     """The value at the end of a descent, with what its errors leave open."""
     from theorykit.single_location.orthogonal import off_truth
     from theorykit.single_location.population import best_elementwise_risk
 
     m_k, shift = _key_and_shift(best.point)
     m_v, value = risk.at(shift).best_value(m_k, m_k * m_k, best.grids)
-    floor = best_elementwise_risk(risk.task, excess=True)
-    gap = float(value) - (float(floor) - floor.error)
-    rise = min(best.rise, gap) if best.settled else gap
-    if not best.settled and not gap <= _FLAT_GAP * (1 - float(value)) + value.error + floor.error:
-        raise ConvergenceError(
-            f"the search over m_k and the shift of erf did not settle for {risk.task!r}: "
-            f"last m_k = {m_k:.6g}, shift = {shift:.6g}, risk {float(value):.8g}",
-            last=(m_k, shift),
-            residual=gap,
-            steps=risk.evaluations,
-            start="scan",
-        )
+    rise = best.rise
+    if not (best.settled and rise <= value.error):  # else the bound would change little
+        floor = best_elementwise_risk(risk.task, excess=True)
+        gap = float(value) - (float(floor) - floor.error)
+        rise = min(rise, gap) if best.settled else gap
+        if not best.settled and not gap <= _FLAT_GAP * (1 - float(value)) + value.error + floor.error:
+            raise ConvergenceError(
+                f"the search over m_k and the shift of erf did not settle for {risk.task!r}: "
+                f"last m_k = {m_k:.6g}, shift = {shift:.6g}, risk {float(value):.8g}",
+                last=(m_k, shift),
+                residual=gap,
+                steps=risk.evaluations,
+                start="scan",
+            )
     search = Search(risk.task, Erf(shift), evaluations=risk.evaluations)
     lower = off_truth(search, m_k, float(value), best.grids)
     if lower is not None:

@@ -200,14 +200,16 @@ class KeyMoments:
 
     # ---------------------------------------------------------------- for searches: fast, without errors
 
-    def grids(self, m_k: float, q_k: float, rtol: float, near: Grids | None = None) -> Grids:
+    def grids(
+        self, m_k: float, q_k: float, rtol: float, near: Grids | None = None, steps: Grids | None = None
+    ) -> Grids:
         """Grids that are good to ``rtol`` at these overlaps (of a unit key, without weights).
 
-        They are looked for around those at ``near`` by overlaps, if there are some.
+        They are looked for around those at ``near`` by overlaps, if there are some, no coarser than ``steps``.
         """
         if self._is_silent(q_k):
             m_k, q_k = 1.0, 1.0
-        return self.measured(m_k, q_k, rtol, near=near)[0]
+        return self.measured(m_k, q_k, rtol, near=near, steps=steps)[0]
 
     def measured(
         self,

@@ -216,8 +216,8 @@ class Search:
         return self.gain < 1
 
     def search_grids(self, m_k: float, near: Grids | None = None) -> Grids:
-        """Coarse grids that hold the integrals at m_k."""
-        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(SEARCH), near)
+        """Coarse grids that hold the integrals at m_k, looked for around those at a similar key, and no coarser."""
+        return self.aligned.grids(m_k, m_k * m_k, self.accuracy(SEARCH), near, near)
 
     def between(self, low: float, high: float, grids: Grids) -> float:
         """Minimum in a bracket on one side of zero, in log |m_k|."""

@@ -7,6 +7,7 @@ All numbers are :class:`~theorykit.results.Estimate` with an error bound. Equati
 from __future__ import annotations
 
 import math
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 from theorykit.results import Estimate, Optimum
@@ -203,14 +204,13 @@ def best_elementwise_risk(task: Task, excess: bool = False) -> Estimate:
     pairs = program("best_elementwise", ("overlap",), task=kind, **options)
     # a single token overlaps with every length by 1: what it adds to 1 and to the overlaps is left out
     parts, error = [p * (length - 1) for length, p in task.lengths], 0.0
-    for length, p in task.lengths:
-        for other, p_other in task.lengths:
-            if length == 1 or other == 1:
-                continue
-            point = {"nu": task.nu, "L": float(length), "L_other": float(other)}
-            overlap = pairs.values({n: point[n] for n in pairs.parameters})["overlap"]
-            parts.append(-p * p_other * (float(overlap) - 1))
-            error += p * p_other * (overlap.error + 2.0**-52)
+    several = [(length, p) for length, p in task.lengths if length > 1]
+    for (length, p), (other, p_other) in combinations_with_replacement(several, 2):  # symmetric in the two
+        point = {"nu": task.nu, "L": float(length), "L_other": float(other)}
+        overlap = pairs.values({n: point[n] for n in pairs.parameters})["overlap"]
+        weight = p * p_other * (1 if length == other else 2)
+        parts.append(-weight * (float(overlap) - 1))
+        error += weight * (overlap.error + 2.0**-52)
     total = math.fsum(parts) / mean
     return _with_noise(Estimate(total, error / mean + 2.0**-52 * total), task, excess)
 
