@@ -15,7 +15,7 @@ __all__ = ["Descent", "descend"]
 
 _STEP = 1e-3  # of the differences
 _LOCATED = 1e-7  # error of the minimum after them, at best
-_LONGEST = 0.3
+_LONGEST = 0.3  # of one step: a longer one is cut, and the quadratic model made anew; no result depends on it
 _ROUNDS = 12
 _SAME_GRIDS = 0.02  # moves up to which the grids stay
 
