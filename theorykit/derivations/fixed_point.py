@@ -8,7 +8,7 @@ derivatives of the unknowns (linear in them).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy as sp
@@ -69,13 +69,6 @@ class FixedPoint(Equations):
         from theorykit.derivations.solve import evaluate_fixed_point
 
         return evaluate_fixed_point(self, values, digits)
-
-    def without_rates(self) -> FixedPoint:
-        """The record with unknowns, observables that need no rates, and no rates."""
-        rates = set(self.rates.values())
-        kept = {n: e for n, e in self.observables.items() if not self.closed(e).free_symbols & rates}
-        equations = {s: e for s, e in self.equations.items() if s not in rates}
-        return replace(self, equations=equations, observables=kept, rates={})
 
 
 def implicit_rates(

@@ -11,7 +11,7 @@ from typing import Any
 
 from theorykit.formula import Formula
 
-__all__ = ["diagonal_at", "diagonal_limit", "require_second_moment"]
+__all__ = ["diagonal_limit", "require_second_moment"]
 
 _REACH = 38.0  # beyond, the Gaussian density is below the smallest double
 _INNER = 12.0  # arguments at which a formula must be finite
@@ -146,9 +146,3 @@ def _refuse_superlinear(formula: Formula) -> None:
         f"diagonal 'kept' needs f of at most linear growth, got {formula.text!r}: the diagonal dominates, the limit "
         "is linear regression (linear_regression_error, at the ridge divided by the squared diagonal)"
     )
-
-
-def diagonal_at(formula: Formula, mean: float, dimension: int) -> float:
-    """d at finite size, (f(sqrt(p)) - E f)/sqrt(p): the value to give as ``diagonal``."""
-    root = math.sqrt(dimension)
-    return (float(formula.evaluate(root)) - mean) / root

@@ -33,7 +33,6 @@ __all__ = [
     "QuadraturePlan",
     "Result",
     "coarser",
-    "evaluate_on",
     "integrate",
     "locate",
     "quick_on",
@@ -77,15 +76,6 @@ TAIL = 0.05  # of the target, up to which the ends of the grids stay where they 
 #: Evaluations by their intervals, whose tables may serve at other parameters.
 Known = dict[tuple, Evaluation]
 ROUNDING = 2e-15
-
-
-def evaluate_on(
-    plan: QuadraturePlan, parameters: np.ndarray, intervals: Intervals
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Observables and their rounding floor on the grids of the intervals, without refinement."""
-    evaluation = Evaluation(plan, parameters, make_grids(plan, parameters, intervals))
-    values, floor = _observe(evaluation)
-    return values, floor, evaluation.evaluations
 
 
 def quick_on(
