@@ -85,10 +85,20 @@ def pencil(expr: Expression) -> Pencil:
 def dyson_equations(expr: Expression) -> DysonSystem:
     """Dyson equations of the blocks of the pencil of an expression, in few unknowns.
 
+    Parameters
+    ----------
+    expr : expression
+        Square.
+
     Returns
     -------
     DysonSystem
         ``.unknowns``, ``.equations`` (unknown -> right side), ``.corner`` (the Stieltjes transform), ``.latex()``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``expr`` is no matrix expression, or none that has a pencil.
     """
     from theorykit.derivations.dyson.records import system_of
 
@@ -144,6 +154,17 @@ def quadratic_form(
         As for :func:`stieltjes`.
     overlaps : mapping, optional
         ``{("u", "v"): value}``: scalar products of vectors. Squares not given are 1, other products 0.
+
+    Returns
+    -------
+    complex number or array of the shape of ``z``
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is of the wrong kind, or a ratio is missing.
+    ConvergenceError
+        The Dyson equations are not solved at some point.
     """
     for label, vector in (("left", left), ("right", right)):
         if not isinstance(vector, Vector):
@@ -160,9 +181,24 @@ def density(expr: Expression, grid: Any, ratios: Mapping[str, float] | None = No
 
     Atoms are no part of it: at the place of one ConvergenceError is raised.
 
+    Parameters
+    ----------
+    expr : expression
+        Symmetric.
+    grid : array of real numbers
+    ratios : mapping, optional
+        As for :func:`stieltjes`.
+
     Returns
     -------
     array of the shape of ``grid``
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is of the wrong kind, or a ratio is missing.
+    ConvergenceError
+        The Dyson equations are not solved at some point, or there is an atom.
     """
     import numpy as np
 
@@ -188,6 +224,17 @@ def outliers(
     ----------
     expr, ratios, overlaps
         As for :func:`quadratic_form`.
+
+    Returns
+    -------
+    tuple of float
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is of the wrong kind, or a ratio is missing.
+    ConvergenceError
+        The Dyson equations are not solved outside the spectrum.
     """
     import numpy as np
 

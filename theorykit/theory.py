@@ -157,7 +157,26 @@ def resolve(name: str) -> Theory:
 
 
 def derivation(name: str, **options: Any) -> Derivation:
-    """The derivation called ``name`` (``theorykit.derivations()`` lists the names)."""
+    """The derivation called ``name`` (``theorykit.derivations()`` lists the names).
+
+    Parameters
+    ----------
+    name : str
+    **options
+        Hashable options of the deriving function, such as ``task="max"``.
+
+    Returns
+    -------
+    Derivation
+        ``.steps``, ``.equations``, ``.latex()`` and ``.code()``.
+
+    Raises
+    ------
+    DerivationError
+        No derivation has this name.
+    TypeError
+        ``name`` is no text, or an option is unknown or not hashable.
+    """
     from theorykit.derivations import get
 
     return get(name, **options)
@@ -182,6 +201,11 @@ def audit(
     -------
     AuditReport
         ``.ok``: nothing failed; ``.complete``: nothing was left unrun; prints as a table.
+
+    Raises
+    ------
+    TypeError, ValueError, DerivationError
+        ``subject`` is none of these, or no theory or derivation has this name.
     """
     from theorykit.derivations.audit import audit_all
 
@@ -200,6 +224,15 @@ def latex(subject: Theory | str | Derivation | Equations, fragment: bool = False
     fragment : bool
         False: a document that compiles alone. True: what stands between ``\\begin{document}`` and
         ``\\end{document}``, for ``\\input`` (it needs amsmath and amssymb).
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError, ValueError, DerivationError
+        ``subject`` is none of these, or no theory or derivation has this name.
     """
     from theorykit.derivations.ledger import Equations
     from theorykit.latex import document, fragment_of

@@ -50,6 +50,8 @@ class Hermite:
 def hermite(formula: FormulaSource, degree: int = _DEFAULT) -> Hermite:
     """Normalized Hermite coefficients of a formula, and the second moment of what is left without its mean.
 
+    With the normalized polynomials He_k/sqrt(k!), as in arXiv 2506.18656; derived in ``interpolation.hermite``.
+
     Parameters
     ----------
     formula : str, number, SymPy expression or Formula

@@ -57,6 +57,11 @@ def compare(model: Attention, degrees_of_freedom: float) -> Comparison:
     degrees_of_freedom : float
         In (0, min(1, ratio)).
 
+    Returns
+    -------
+    Comparison
+        ``ridge_attention``, ``error_attention``, ``ridge_regression`` and ``error_regression``.
+
     Raises
     ------
     ValueError

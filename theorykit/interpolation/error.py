@@ -48,6 +48,10 @@ def interpolation_error(model: Attention) -> Estimate:
         The fixed-point equations are not solved to a relative residual of 1e-12, or the solution is not on the
         branch that belongs to the model.
 
+    Notes
+    -----
+    Derived in ``interpolation.attention`` from arXiv 2506.18656.
+
     Examples
     --------
     >>> model = Attention("tanh(x)", ratio=0.5, ridge=0.1, signal=1.0, aligned=1.0)
@@ -259,6 +263,12 @@ def linear_regression_error(*, ratio: float, ridge: float, signal: float = 0.0) 
     Returns
     -------
     Estimate
+        Per token, of order 1. Derived in ``interpolation.linear_regression`` from arXiv 2506.18656.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is no real number in its range.
 
     Examples
     --------

@@ -22,6 +22,8 @@ _ROUNDING = 1e-15
 def density(model: Attention, grid: Any) -> xr.Dataset:
     """Limiting density of the eigenvalues of K^T X^T X K/n.
 
+    Derived in ``interpolation.spectrum`` from arXiv 2506.18656.
+
     Parameters
     ----------
     model : Attention
@@ -75,12 +77,24 @@ def outliers(model: Attention) -> tuple[float, ...]:
     """Eigenvalues of K^T X^T X K/n outside the bulk, in increasing order.
 
     They come from the signal, the low-rank part of the weights, the mean, and the norms of the tokens (where the
-    second Hermite coefficient does not vanish). The ridge of the model is not used.
+    second Hermite coefficient does not vanish). The ridge of the model is not used. Derived in
+    ``interpolation.spectrum`` from arXiv 2506.18656.
+
+    Parameters
+    ----------
+    model : Attention
 
     Returns
     -------
     tuple of float
         Each as often as it occurs, to a relative accuracy of about 1e-10.
+
+    Raises
+    ------
+    TypeError
+        ``model`` is no Attention record.
+    ConvergenceError
+        The equations are not solved outside the bulk.
     """
     from theorykit.numerics.outliers import find_outliers
 

@@ -54,6 +54,13 @@ def thresholds(model: Model) -> Thresholds:
     model : Model
         With the exponential kernel.
 
+    Returns
+    -------
+    Thresholds
+        ``beta_c``, ``fraction_c``, ``theta_c``, ``kappa_c`` and ``kappa_global``, each at the other parameters of the
+        model; None where there is none. Derived in ``signal_recovery.thresholds`` and ``global_maximum`` from
+        arXiv 2606.22406.
+
     Raises
     ------
     ValueError

@@ -44,8 +44,9 @@ def objective(model: Model, rho: Any) -> Estimate | np.ndarray:
 
     Notes
     -----
-    Derived in ``theorykit.derivations.signal_recovery.limit`` (``kernels`` for other weights than the exponential).
-    At a finite number L of tokens the limit needs beta < sqrt(2 ln L), and kappa > 0 needs beta < sqrt(ln(L)/2).
+    Derived in ``signal_recovery.limit`` from arXiv 2606.22406 (``signal_recovery.kernel`` for other weights than the
+    exponential). At a finite number L of tokens the limit needs beta < sqrt(2 ln L), and kappa > 0 needs
+    beta < sqrt(ln(L)/2).
 
     Examples
     --------
@@ -58,7 +59,21 @@ def objective(model: Model, rho: Any) -> Estimate | np.ndarray:
 def slope(model: Model, rho: Any) -> Estimate | np.ndarray:
     """The derivative J'(rho) of the objective; its sign is that of the flow.
 
-    Arguments, result and errors as for :func:`objective`.
+    Parameters
+    ----------
+    model : Model
+    rho : float or array
+        Alignment q.xi, in [-1, 1].
+
+    Returns
+    -------
+    Estimate or array
+        Of the shape of ``rho``.
+
+    Raises
+    ------
+    TypeError, ValueError, ConvergenceError
+        As for :func:`objective`, where the source of the equation is named as well.
 
     Examples
     --------
@@ -71,7 +86,21 @@ def slope(model: Model, rho: Any) -> Estimate | np.ndarray:
 def drift(model: Model, rho: Any) -> Estimate | np.ndarray:
     """The rate (1 - rho^2) J'(rho) of the alignment under gradient ascent on the sphere.
 
-    Arguments, result and errors as for :func:`objective`.
+    Parameters
+    ----------
+    model : Model
+    rho : float or array
+        Alignment q.xi, in [-1, 1].
+
+    Returns
+    -------
+    Estimate or array
+        Of the shape of ``rho``; time counts step sizes times steps.
+
+    Raises
+    ------
+    TypeError, ValueError, ConvergenceError
+        As for :func:`objective`, where the source of the equation is named as well.
     """
     return _evaluate(model, rho, "drift")
 
@@ -79,7 +108,21 @@ def drift(model: Model, rho: Any) -> Estimate | np.ndarray:
 def attention_mass(model: Model, rho: Any) -> Estimate | np.ndarray:
     """The attention mass w(rho) on the informative tokens.
 
-    Arguments, result and errors as for :func:`objective`.
+    Parameters
+    ----------
+    model : Model
+    rho : float or array
+        Alignment q.xi, in [-1, 1].
+
+    Returns
+    -------
+    Estimate or array
+        Of the shape of ``rho``, in [0, 1].
+
+    Raises
+    ------
+    TypeError, ValueError, ConvergenceError
+        As for :func:`objective`, where the source of the equation is named as well.
     """
     return _evaluate(model, rho, "w")
 

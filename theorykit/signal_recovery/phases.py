@@ -49,7 +49,17 @@ def fixed_points(model: Model) -> tuple[FixedPoint, ...]:
     Both poles are among them. For the exponential kernel there is at most one more, the zero of a monotone function
     of the attention mass, enclosed by a change of sign. For other kernels the search cannot miss a zero of the
     interpolated slope: intervals are discarded only where bounds on its derivatives exclude one (see
-    ``theorykit.signal_recovery.kernels``); double zeros that it can neither separate nor exclude raise.
+    ``theorykit.signal_recovery.kernels``); double zeros that it can neither separate nor exclude raise. Derived in
+    ``signal_recovery.fixed_points`` from arXiv 2606.22406.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    tuple of FixedPoint
+        ``rho``, ``eigenvalue`` (the slope of the rate there) and ``stable``.
 
     Raises
     ------
@@ -78,6 +88,15 @@ def fixed_points(model: Model) -> tuple[FixedPoint, ...]:
 def separatrix(model: Model) -> Estimate | None:
     """The alignment rho_c above which everything flows to +1; None where everything does.
 
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    Estimate or None
+        The largest unstable fixed point inside (-1, 1), see :func:`fixed_points`.
+
     Raises
     ------
     ConvergenceError, ValueError
@@ -100,6 +119,18 @@ def basin(model: Model, dimension: int) -> Basin:
     model : Model
     dimension : int
         d, at least 2. The flow is that of ``model``, whatever d is: set ``model.kappa`` to (d - 1)/L.
+
+    Returns
+    -------
+    Basin
+        ``aligned`` and ``opposed``, probabilities with their errors.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``dimension`` is no integer of at least 2.
+    ConvergenceError
+        As for :func:`fixed_points`.
 
     Notes
     -----

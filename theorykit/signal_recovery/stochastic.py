@@ -69,6 +69,11 @@ def stationary(model: Model, tokens: int, dimension: int, step_size: float, pole
     pole : int
         1 or -1: the direction.
 
+    Returns
+    -------
+    Stationary
+        Numbers with their errors. Derived in ``signal_recovery.linear_laws``.
+
     Raises
     ------
     ValueError
@@ -114,6 +119,11 @@ def splitting(model: Model, rho0: float, tokens: int, dimension: int, step_size:
     tokens, dimension : int
     step_size : float
         Positive.
+
+    Returns
+    -------
+    Splitting
+        Numbers with their errors. Derived in ``signal_recovery.linear_laws``.
 
     Raises
     ------

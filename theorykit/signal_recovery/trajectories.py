@@ -58,6 +58,7 @@ def trajectory(
 
     Notes
     -----
+    Derived in ``signal_recovery.limit`` and, with sizes, ``signal_recovery.stochastic``, from arXiv 2606.22406.
     Without sizes the integrated variable is artanh(rho), which has no singular points. Starts on a fixed point (to
     within its error) stay there. The corrected flow neglects the spread of the alignment about its mean.
 

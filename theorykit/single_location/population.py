@@ -39,11 +39,20 @@ def bayes_risk(task: Task, excess: bool = False) -> Estimate:
     Returns
     -------
     Estimate
+        Of order 1: in [noise^2, noise^2 + 1].
+
+    Raises
+    ------
+    TypeError
+        ``task`` is no Spiked or Max.
+    ConvergenceError
+        The quadrature does not converge.
 
     Notes
     -----
     One half-line integral of one-token averages at any length; relative accuracy about 1e-14 also where the excess
-    risk is tiny. A random length is known to the estimator: the average over lengths.
+    risk is tiny. A random length is known to the estimator: the average over lengths. Derived in
+    ``single_location.bayes_risk`` (see ``tk.derivation``), from arXiv 2509.21936, population risk.
 
     Examples
     --------
@@ -91,12 +100,22 @@ def risk(
     excess : bool
         Leave the label noise out.
 
+    Returns
+    -------
+    Estimate
+        With the squared error as it is, without a factor 1/2.
+
     Raises
     ------
     ValueError
         The overlaps are not those of any vectors (the Gram matrix of k*, v*, k, v has a negative eigenvalue).
     ConvergenceError
         The quadrature does not converge.
+
+    Notes
+    -----
+    Derived in ``single_location.risk`` on the manifold and in ``single_location.off_manifold`` off it, from
+    arXiv 2509.21936, population risk.
 
     Examples
     --------
@@ -128,6 +147,31 @@ def attention_moments(task: Task, activation: Activation, m_k: float, q_k: float
 
     The risk on the manifold is :math:`\Delta^2+1-2m_vA+q_vB`.
 
+    Parameters
+    ----------
+    task : Spiked or Max
+    activation : Activation
+        An ``Erf`` needs a shift.
+    m_k, q_k : float
+        :math:`k\cdot k^*/D` and :math:`|k|^2/D\ge m_k^2`, of order 1.
+
+    Returns
+    -------
+    AttentionMoments
+        ``A`` and ``B``, of order 1 in the dimension; a random length is averaged over.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is of the wrong kind, or the overlaps are not those of any vectors.
+    ConvergenceError
+        The quadrature does not converge.
+
+    Notes
+    -----
+    Derived in ``single_location.normalized_moments`` and ``elementwise_moments`` (closed for ``Linear`` and ``Erf``),
+    from arXiv 2509.21936, population risk.
+
     Examples
     --------
     >>> from theorykit import single_location as slr
@@ -151,6 +195,14 @@ def optimal_risk(task: Task, activation: Activation, excess: bool = False) -> Op
     The best v for a key is closed (v = (A/B) v*); the key overlaps are searched over m_k and q_k >= m_k**2. That
     q_k = m_k**2 is optimal is observed in every case, not proved. Softmax attention at very strong signals (nu above
     400 spiked, 8 max) is not searched for: at k = c k*, v = v*, c = sqrt(nu) or nu, it is the Bayes estimator.
+
+    Parameters
+    ----------
+    task : Spiked or Max
+    activation : Activation
+        With ``Erf(shift=None)`` the shift is searched over too.
+    excess : bool
+        Leave the label noise out.
 
     Returns
     -------
@@ -185,6 +237,28 @@ def best_elementwise_risk(task: Task, excess: bool = False) -> Estimate:
     """Infimum of the population risk over all activations applied token by token.
 
     Spiked: depends on the law of the length through its mean only. Max: needs the density of the hidden field.
+
+    Parameters
+    ----------
+    task : Spiked or Max
+    excess : bool
+        Leave the label noise out.
+
+    Returns
+    -------
+    Estimate
+        In [noise^2, noise^2 + 1].
+
+    Raises
+    ------
+    TypeError
+        ``task`` is no Spiked or Max.
+    ConvergenceError
+        The quadrature does not converge.
+
+    Notes
+    -----
+    Derived in ``single_location.best_elementwise``, from arXiv 2509.21936, population risk.
 
     Examples
     --------

@@ -93,6 +93,8 @@ def erm(
 
     Notes
     -----
+    Derived in ``single_location.erm`` from arXiv 2509.21936, finite samples.
+
     Exact for convex problems; for the others replica symmetry is an assumption, see ``rs_stable``. With fixed weights
     (one token under normalized attention, ``ridge_k=inf``) the result is that of ridge regression, exact.
 

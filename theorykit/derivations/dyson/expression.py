@@ -306,12 +306,24 @@ class Inverse(_Around):
 
 
 def identity(dimension: str) -> Identity:
-    """Identity matrix of a dimension."""
+    """Identity matrix of a dimension, which is named by text.
+
+    Raises
+    ------
+    TypeError
+        The name is none: letters, digits and underscores.
+    """
     return Identity(dimension)
 
 
 def outer(left: Vector, right: Vector) -> Outer:
-    """Rank-one matrix ``left right^T``, a deterministic term of low rank."""
+    """Rank-one matrix ``left right^T``, a deterministic term of low rank.
+
+    Raises
+    ------
+    TypeError
+        ``left`` or ``right`` is no Vector.
+    """
     return Outer(left, right)
 
 
