@@ -38,12 +38,11 @@ EQUATOR, EQUATOR_CURVATURE = (
     sp.Symbol("curvature_at_equator", real=True),
 )
 
-_ROWS = {
-    PACE: Quantity(PACE, r"\tau", "time per rapidity, the inverse of the rate of artanh rho"),
-    EQUATOR: Quantity(EQUATOR, "J'_0", "slope at the equator"),
-    EQUATOR_CURVATURE: Quantity(EQUATOR_CURVATURE, "J''_0", "curvature at the equator"),
-}
-declare(_ROWS)
+_ROWS = declare(
+    Quantity(PACE, r"\tau", "time per rapidity, the inverse of the rate of artanh rho"),
+    Quantity(EQUATOR, "J'_0", "slope at the equator"),
+    Quantity(EQUATOR_CURVATURE, "J''_0", "curvature at the equator"),
+)
 
 
 def derive_escape(proportional: bool = True) -> Derivation:

@@ -51,19 +51,14 @@ MOMENT_CORRECTION = sp.Symbol("moment_correction", real=True)
 FINITE_OBJECTIVE = sp.Symbol("finite_size_objective", real=True)
 FINITE_SLOPE = sp.Symbol("finite_size_slope", real=True)
 
-ROWS = {
-    MEAN_SCORE: Quantity(MEAN_SCORE, "F_q", "component of the output along the query"),
-    SECOND_MOMENT: Quantity(SECOND_MOMENT, "m_2", "L times the sum of squared weights"),
-    CORRECTION: Quantity(
-        CORRECTION, "j_1", "L times the correction of the objective, without the noise dimensions"
-    ),
-    MOMENT_CORRECTION: Quantity(
-        MOMENT_CORRECTION, "m_2^{(1)}", "L times the correction of the second moment"
-    ),
-    FINITE_OBJECTIVE: Quantity(FINITE_OBJECTIVE, "J_L", "objective of a finite model to order 1/L"),
-    FINITE_SLOPE: Quantity(FINITE_SLOPE, "J_L'", "its derivative in the alignment"),
-}
-declare(ROWS)
+ROWS = declare(
+    Quantity(MEAN_SCORE, "F_q", "component of the output along the query"),
+    Quantity(SECOND_MOMENT, "m_2", "L times the sum of squared weights"),
+    Quantity(CORRECTION, "j_1", "L times the correction of the objective, without the noise dimensions"),
+    Quantity(MOMENT_CORRECTION, "m_2^{(1)}", "L times the correction of the second moment"),
+    Quantity(FINITE_OBJECTIVE, "J_L", "objective of a finite model to order 1/L"),
+    Quantity(FINITE_SLOPE, "J_L'", "its derivative in the alignment"),
+)
 _DELTA = "delta method for ratios of sums over tokens, the classes having fixed sizes"
 _SEEN = simulated("gradient of the finite model at the validation points")
 

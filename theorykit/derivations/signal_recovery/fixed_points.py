@@ -43,14 +43,13 @@ BALANCE_SLOPE = sp.Symbol("balance_slope", positive=True)
 SEPARATRIX = sp.Symbol("separatrix", negative=True)
 LOWER = sp.Symbol("lower", negative=True)
 
-_ROWS = {
-    SHIFT: Quantity(SHIFT, "x", "logit of the attention mass minus the logit of pi"),
-    BALANCE: Quantity(BALANCE, r"\Delta", "Psi(w) - logit pi, zero where the slope is"),
-    BALANCE_SLOPE: Quantity(BALANCE_SLOPE, r"\Delta'", "its derivative in the shift, positive"),
-    SEPARATRIX: Quantity(SEPARATRIX, r"\rho_c", "alignment at the shift x"),
-    LOWER: Quantity(LOWER, "x_-", "lower end of a bracket of the root, whose upper end is 0"),
-}
-declare(_ROWS)
+_ROWS = declare(
+    Quantity(SHIFT, "x", "logit of the attention mass minus the logit of pi"),
+    Quantity(BALANCE, r"\Delta", "Psi(w) - logit pi, zero where the slope is"),
+    Quantity(BALANCE_SLOPE, r"\Delta'", "its derivative in the shift, positive"),
+    Quantity(SEPARATRIX, r"\rho_c", "alignment at the shift x"),
+    Quantity(LOWER, "x_-", "lower end of a bracket of the root, whose upper end is 0"),
+)
 _ODDS = FRACTION / REST * sp.exp(SHIFT)
 _IN_SHIFT = {MASS: 1 / (1 + 1 / _ODDS), NOISE_MASS: 1 / (1 + _ODDS)}
 _POINTS = tuple({**point, "x": x} for point, x in zip(POINTS, ("-1.7", "0.4"), strict=True))

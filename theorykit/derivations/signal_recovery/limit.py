@@ -59,16 +59,15 @@ DRIFT_SLOPE = sp.Symbol("drift_slope", real=True)
 RAPIDITY = sp.Symbol("rapidity", real=True)
 RAPIDITY_RATE = sp.Symbol("rapidity_rate", real=True)
 
-ROWS = {
-    OBJECTIVE: Quantity(OBJECTIVE, "J", "objective, the mean square length of the output"),
-    SLOPE: Quantity(SLOPE, "J'", "derivative of the objective in the alignment"),
-    CURVATURE: Quantity(CURVATURE, "J''", "second derivative of the objective"),
-    DRIFT: Quantity(DRIFT, "F", "rate of the alignment, its derivative in time"),
-    DRIFT_SLOPE: Quantity(DRIFT_SLOPE, "F'", "derivative of the rate in the alignment"),
-    RAPIDITY: Quantity(RAPIDITY, "s", "artanh rho"),
-    RAPIDITY_RATE: Quantity(RAPIDITY_RATE, r"\dot s", "derivative of artanh rho in time"),
-}
-declare(ROWS)
+ROWS = declare(
+    Quantity(OBJECTIVE, "J", "objective, the mean square length of the output"),
+    Quantity(SLOPE, "J'", "derivative of the objective in the alignment"),
+    Quantity(CURVATURE, "J''", "second derivative of the objective"),
+    Quantity(DRIFT, "F", "rate of the alignment, its derivative in time"),
+    Quantity(DRIFT_SLOPE, "F'", "derivative of the rate in the alignment"),
+    Quantity(RAPIDITY, "s", "artanh rho"),
+    Quantity(RAPIDITY_RATE, r"\dot s", "derivative of artanh rho in time"),
+)
 _LARGE = "law of large numbers for the sums over tokens, class by class"
 _SEEN = simulated("gradient of the finite model, corrected to order 1/L, at the validation points")
 

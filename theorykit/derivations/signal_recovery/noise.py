@@ -53,22 +53,15 @@ SPREAD = sp.Symbol("spread", positive=True)
 PARALLEL = sp.Symbol("parallel", positive=True)
 PERPENDICULAR = sp.Symbol("perpendicular", positive=True)
 
-ROWS = {
-    TRANSVERSE: Quantity(
-        TRANSVERSE, "m", "component of the output across the query, in the plane of q and xi"
-    ),
-    CROSS: Quantity(CROSS, "A_{1t}", "mean of transverse component times score"),
-    WITHIN: Quantity(WITHIN, "A_{11}", "mean square of the transverse component"),
-    SKEW: Quantity(SKEW, "Q", "mean of a^2 X"),
-    SPREAD: Quantity(SPREAD, "Q_2", "mean of a^2 X^2"),
-    PARALLEL: Quantity(
-        PARALLEL, r"v_\parallel", "L times the variance of the gradient in the plane of q and xi"
-    ),
-    PERPENDICULAR: Quantity(
-        PERPENDICULAR, r"v_\perp", "L times the variance of the gradient in any other direction"
-    ),
-}
-declare(ROWS)
+ROWS = declare(
+    Quantity(TRANSVERSE, "m", "component of the output across the query, in the plane of q and xi"),
+    Quantity(CROSS, "A_{1t}", "mean of transverse component times score"),
+    Quantity(WITHIN, "A_{11}", "mean square of the transverse component"),
+    Quantity(SKEW, "Q", "mean of a^2 X"),
+    Quantity(SPREAD, "Q_2", "mean of a^2 X^2"),
+    Quantity(PARALLEL, r"v_\parallel", "L times the variance of the gradient in the plane of q and xi"),
+    Quantity(PERPENDICULAR, r"v_\perp", "L times the variance of the gradient in any other direction"),
+)
 #: Symbols in which both variances are written, besides the masses.
 SYMBOLS = (MEAN_SCORE, SECOND_MOMENT, TRANSVERSE, CROSS, WITHIN, SKEW, SPREAD)
 _SEEN = simulated("variances of the sample gradient at the validation points")

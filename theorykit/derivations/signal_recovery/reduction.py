@@ -36,12 +36,11 @@ EXACT = sp.Symbol("exact_objective", positive=True)
 EXACT_SLOPE = sp.Symbol("exact_slope", real=True)
 EQUATOR_SLOPE = sp.Symbol("exact_slope_at_equator", positive=True)
 
-_ROWS = {
-    EXACT: Quantity(EXACT, "J_{R,L,d}", "objective of the finite model"),
-    EXACT_SLOPE: Quantity(EXACT_SLOPE, "J'_{R,L,d}", "its derivative in the alignment"),
-    EQUATOR_SLOPE: Quantity(EQUATOR_SLOPE, "J'_{R,L,d}(0)", "the same at the equator"),
-}
-declare(_ROWS)
+_ROWS = declare(
+    Quantity(EXACT, "J_{R,L,d}", "objective of the finite model"),
+    Quantity(EXACT_SLOPE, "J'_{R,L,d}", "its derivative in the alignment"),
+    Quantity(EQUATOR_SLOPE, "J'_{R,L,d}(0)", "the same at the equator"),
+)
 _POINTS = (
     {"theta": 1.3, "beta": 0.8, "rho": -0.35, "dimension": 5},
     {"theta": 0.6, "beta": 1.1, "rho": 0.55, "dimension": 3},

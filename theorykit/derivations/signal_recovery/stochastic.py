@@ -48,22 +48,21 @@ WIDTH, CENTRE, START = (
 )
 OPPOSED = sp.Symbol("opposed", positive=True)
 
-_ROWS = {
-    ALONG: Quantity(ALONG, "g_1", "component of a sample gradient in the plane of q and xi, across q"),
-    SQUARE: Quantity(SQUARE, "|g|^2", "square of a sample gradient projected on the tangent space"),
-    DRIFT: Quantity(DRIFT, "F_{\\eta}", "mean rate of the alignment under steps of size eta"),
-    RATE: Quantity(
+_ROWS = declare(
+    Quantity(ALONG, "g_1", "component of a sample gradient in the plane of q and xi, across q"),
+    Quantity(SQUARE, "|g|^2", "square of a sample gradient projected on the tangent space"),
+    Quantity(DRIFT, "F_{\\eta}", "mean rate of the alignment under steps of size eta"),
+    Quantity(
         RATE, r"\lambda", "rate of return to the direction, or of escape from the separatrix", "(0, inf)"
     ),
-    SIGMA: Quantity(SIGMA, r"\sigma^2", "L times the variance of a component of the gradient", "(0, inf)"),
-    VARIANCE: Quantity(VARIANCE, "v", "stationary variance of each component across the direction"),
-    GAP: Quantity(GAP, r"\delta", "stationary mean of 1 - |rho|"),
-    CENTRE: Quantity(CENTRE, r"\bar\rho_c", "separatrix of the mean flow", "(-1, 1)"),
-    START: Quantity(START, r"\rho_0", "alignment at the start", "(-1, 1)"),
-    WIDTH: Quantity(WIDTH, "s", "width of the splitting at the separatrix"),
-    OPPOSED: Quantity(OPPOSED, "P_-", "probability to end at -xi"),
-}
-declare(_ROWS)
+    Quantity(SIGMA, r"\sigma^2", "L times the variance of a component of the gradient", "(0, inf)"),
+    Quantity(VARIANCE, "v", "stationary variance of each component across the direction"),
+    Quantity(GAP, r"\delta", "stationary mean of 1 - |rho|"),
+    Quantity(CENTRE, r"\bar\rho_c", "separatrix of the mean flow", "(-1, 1)"),
+    Quantity(START, r"\rho_0", "alignment at the start", "(-1, 1)"),
+    Quantity(WIDTH, "s", "width of the splitting at the separatrix"),
+    Quantity(OPPOSED, "P_-", "probability to end at -xi"),
+)
 _SIZES = {"tokens": 40, "dimension": 7}
 
 

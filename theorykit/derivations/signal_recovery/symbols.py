@@ -54,24 +54,29 @@ MASS = sp.Symbol("w", positive=True)  # attention mass on informative tokens
 NOISE_MASS = sp.Symbol("w_noise", positive=True)  # and on noise tokens: 1 - w without cancellation
 FIELD = sp.Symbol("g", real=True)  # projection of one token's noise on the query
 
-_TABLE = {
-    THETA: Quantity(THETA, r"\theta", "signal strength of an informative token", "(0, inf)"),
-    FRACTION: Quantity(FRACTION, r"\pi", "fraction R/L of informative tokens", "(0, 1)"),
-    REST: Quantity(REST, r"\bar\pi", "fraction 1 - R/L of noise tokens", "(0, 1)"),
-    BETA: Quantity(BETA, r"\beta", "inverse temperature of the attention", "(0, inf)"),
-    KAPPA: Quantity(KAPPA, r"\kappa", "dimensions per token, d/L; (d - 1)/L at finite size", "[0, inf)"),
-    RHO: Quantity(RHO, r"\rho", "alignment of the query, q.xi", "[-1, 1]"),
-    TOKENS: Quantity(TOKENS, "L", "number of tokens", "1, 2, ...", "large"),
-    DIMENSION: Quantity(DIMENSION, "d", "dimension of a token", "2, 3, ...", "O(1), or of order L"),
-    STEP_SIZE: Quantity(STEP_SIZE, r"\eta", "step size of the gradient ascent", "(0, inf)", "small"),
-    MASS: Quantity(MASS, "w", "attention mass on the informative tokens", "(0, 1)"),
-    NOISE_MASS: Quantity(NOISE_MASS, r"\bar w", "attention mass on the noise tokens, 1 - w", "(0, 1)"),
-}
+_TABLE: dict[sp.Symbol, Quantity] = {}
 
 
-def declare(rows: Mapping[sp.Symbol, Quantity]) -> None:
-    """Add rows to the symbol table of the theory."""
-    _TABLE.update(rows)
+def declare(*rows: Quantity) -> dict[sp.Symbol, Quantity]:
+    """Add rows to the symbol table of the theory; the same rows by their symbols."""
+    named = {row.symbol: row for row in rows}
+    _TABLE.update(named)
+    return named
+
+
+declare(
+    Quantity(THETA, r"\theta", "signal strength of an informative token", "(0, inf)"),
+    Quantity(FRACTION, r"\pi", "fraction R/L of informative tokens", "(0, 1)"),
+    Quantity(REST, r"\bar\pi", "fraction 1 - R/L of noise tokens", "(0, 1)"),
+    Quantity(BETA, r"\beta", "inverse temperature of the attention", "(0, inf)"),
+    Quantity(KAPPA, r"\kappa", "dimensions per token, d/L; (d - 1)/L at finite size", "[0, inf)"),
+    Quantity(RHO, r"\rho", "alignment of the query, q.xi", "[-1, 1]"),
+    Quantity(TOKENS, "L", "number of tokens", "1, 2, ...", "large"),
+    Quantity(DIMENSION, "d", "dimension of a token", "2, 3, ...", "O(1), or of order L"),
+    Quantity(STEP_SIZE, r"\eta", "step size of the gradient ascent", "(0, inf)", "small"),
+    Quantity(MASS, "w", "attention mass on the informative tokens", "(0, 1)"),
+    Quantity(NOISE_MASS, r"\bar w", "attention mass on the noise tokens, 1 - w", "(0, 1)"),
+)
 
 
 def symbol_table(chain: Chain) -> tuple[Quantity, ...]:

@@ -51,29 +51,24 @@ BETA_C = sp.Symbol("beta_c", positive=True)
 KAPPA_C = sp.Symbol("kappa_c", real=True)
 KAPPA_GLOBAL = sp.Symbol("kappa_global", real=True)
 
-_ROWS = {
-    OPPOSED: Quantity(OPPOSED, r"h_{-1}", "factor of the slope at -xi, negative where -xi is stable"),
-    QUADRATIC: Quantity(QUADRATIC, r"h^*_{-1}", "the same factor as a quadratic in the mass"),
-    A: Quantity(A, "a", "constant coefficient of the quadratic in the mass at -xi"),
-    B: Quantity(B, "b", "linear coefficient of the quadratic in the mass at -xi"),
-    DISCRIMINANT: Quantity(DISCRIMINANT, "D", "discriminant of the quadratic"),
-    UPPER_MASS: Quantity(UPPER_MASS, "w^*", "larger critical mass at -xi", "(0, 1)"),
-    UPPER_NOISE: Quantity(UPPER_NOISE, r"\bar w^*", "its complement", "(0, 1)"),
-    LOWER_MASS: Quantity(LOWER_MASS, "w_*", "smaller critical mass at -xi", "(0, 1)"),
-    LOWER_NOISE: Quantity(LOWER_NOISE, r"\bar w_*", "its complement", "(0, 1)"),
-    LOGIT_UPPER: Quantity(LOGIT_UPPER, r"\ell^*", "logit of the critical fraction"),
-    LOGIT_LOWER: Quantity(LOGIT_LOWER, r"\ell_*", "logit of the smaller critical fraction"),
-    CRITICAL: Quantity(CRITICAL, r"\pi_c", "fraction below which -xi is stable", "(0, 1)"),
-    CRITICAL_LOWER: Quantity(
-        CRITICAL_LOWER, r"\pi_*", "fraction above which -xi is stable, if a <= 1", "(0, 1)"
-    ),
-    BETA_C: Quantity(BETA_C, r"\beta_c", "inverse temperature above which -xi is stable, fixed dimension"),
-    KAPPA_C: Quantity(KAPPA_C, r"\kappa_c", "dimensions per token above which -xi is stable"),
-    KAPPA_GLOBAL: Quantity(
-        KAPPA_GLOBAL, r"\kappa_g", "dimensions per token above which -xi is the global maximum"
-    ),
-}
-declare(_ROWS)
+_ROWS = declare(
+    Quantity(OPPOSED, r"h_{-1}", "factor of the slope at -xi, negative where -xi is stable"),
+    Quantity(QUADRATIC, r"h^*_{-1}", "the same factor as a quadratic in the mass"),
+    Quantity(A, "a", "constant coefficient of the quadratic in the mass at -xi"),
+    Quantity(B, "b", "linear coefficient of the quadratic in the mass at -xi"),
+    Quantity(DISCRIMINANT, "D", "discriminant of the quadratic"),
+    Quantity(UPPER_MASS, "w^*", "larger critical mass at -xi", "(0, 1)"),
+    Quantity(UPPER_NOISE, r"\bar w^*", "its complement", "(0, 1)"),
+    Quantity(LOWER_MASS, "w_*", "smaller critical mass at -xi", "(0, 1)"),
+    Quantity(LOWER_NOISE, r"\bar w_*", "its complement", "(0, 1)"),
+    Quantity(LOGIT_UPPER, r"\ell^*", "logit of the critical fraction"),
+    Quantity(LOGIT_LOWER, r"\ell_*", "logit of the smaller critical fraction"),
+    Quantity(CRITICAL, r"\pi_c", "fraction below which -xi is stable", "(0, 1)"),
+    Quantity(CRITICAL_LOWER, r"\pi_*", "fraction above which -xi is stable, if a <= 1", "(0, 1)"),
+    Quantity(BETA_C, r"\beta_c", "inverse temperature above which -xi is stable, fixed dimension"),
+    Quantity(KAPPA_C, r"\kappa_c", "dimensions per token above which -xi is stable"),
+    Quantity(KAPPA_GLOBAL, r"\kappa_g", "dimensions per token above which -xi is the global maximum"),
+)
 _POINTS = (
     {**POINTS[0], "beta": "1.4", "kappa": "0.2", "x": "-1.7"},
     {**POINTS[1], "beta": "0.9", "kappa": "0.8", "x": "0.4"},
