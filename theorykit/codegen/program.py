@@ -31,7 +31,7 @@ __all__ = ["Program", "share_out", "single_threaded"]
 _WORTH_THREADS = 2_000_000
 _REMEMBERED = 2  # evaluations before the last, whose tables may be used again
 _COARSE = 1e-6  # accuracy from which panels four times as wide as for full accuracy mostly do
-_FEW = 2
+_FEW, _FINER = 2, 1.6  # with so few variables, finer steps cost less than to find out that they are needed
 _ROWS = "void(float64[:, ::1], float64[:, ::1], int64, int64)"
 _inside_worker: ContextVar[bool] = ContextVar("inside_worker", default=False)
 
@@ -211,8 +211,7 @@ class Program:
         from theorykit.numerics.quadrature import coarser, locate
 
         wide = 4.0 if rtol > _COARSE else 2.0
-        # with few variables finer steps cost less than to find out that they are needed
-        steps = wide / 1.6 if len(self.layout["variables"]) <= _FEW else wide
+        steps = wide / _FINER if len(self.layout["variables"]) <= _FEW else wide
         return coarser(self, locate(self, self.vector(values), near, rtol), wide, steps)
 
     def measured(

@@ -9,7 +9,6 @@ depend on the arguments only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -68,8 +67,7 @@ class Result:
 
 
 REFINEMENT = 1.5  # of one variable, to see what it changes
-GROWTH = 1.6  # of a variable that changes too much, where nothing is known of its convergence
-LARGEST_GROWTH = 1.6
+GROWTH = 1.6  # of a variable that changes too much, at most
 MARGIN = 1.15
 TAIL = 0.05  # of the target, up to which the ends of the grids stay where they are
 
@@ -107,17 +105,13 @@ def _observe(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
     return values, floor
 
 
-def _growth(change: np.ndarray, values: np.ndarray, target: np.ndarray, is_again: bool) -> float:
-    """How much finer a variable must be whose error falls geometrically with its nodes, with some margin.
-
-    If that was tried before, it does not: the factor is at least the one of unknown convergence.
-    """
+def _growth(change: np.ndarray, values: np.ndarray, target: np.ndarray) -> float:
+    """How much finer a variable must be whose error falls geometrically with its nodes, with some margin."""
     size = np.maximum(np.abs(values), 1e-300)
     digits = -np.log(np.clip(change / size, 1e-17, 1.0))
     missing = np.log(np.maximum(change / np.maximum(target, 1e-300), 1.0))
     factors = np.where(digits > 3.0, MARGIN + missing / np.maximum(digits, 3.0), GROWTH)
-    least = GROWTH if is_again else MARGIN
-    return float(min(LARGEST_GROWTH, np.max(factors, where=change > target, initial=least)))
+    return float(min(GROWTH, np.max(factors, where=change > target, initial=MARGIN)))
 
 
 def _require_finite_tables(evaluation: Evaluation) -> None:
@@ -193,10 +187,10 @@ def integrate(
         target = np.maximum(options.rtol * np.abs(values), 2 * floor) + options.atol
         # an inner variable on too few nodes makes the outer integrand rough: first those that change by themselves
         slow = _above(changes, target) or _above(rough, target)
-        grow = {n: _growth(changes[n], values, target / len(changes), n in grown) for n in slow}
-        if slow and not _is_large(base, math.prod(grow.values()), options):
-            for name, factor in grow.items():
-                current = _refined(plan, current, name, factor)
+        if slow and not _is_large(base, GROWTH ** len(slow), options):
+            for name in slow:
+                grow = GROWTH if name in grown else _growth(changes[name], values, target / len(changes))
+                current = _refined(plan, current, name, grow)
             grown |= set(slow)
             continue
         wider = _widened(base, current) if _is_cut_short(base, values, target) else None
