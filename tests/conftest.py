@@ -40,13 +40,19 @@ def pytest_addoption(parser):
     )
 
 
+def concern(item: pytest.Item) -> str | None:
+    """The theory that a test says it concerns (``pytest.mark.theory``), or that its place tells."""
+    said = item.get_closest_marker("theory")
+    return theory_of(item.nodeid) if said is None else said.args[0]
+
+
 def pytest_collection_modifyitems(config, items):
     wanted = config.getoption("--theory")
     if wanted is not None:
         kept: list[pytest.Item] = []
         others: list[pytest.Item] = []
         for item in items:
-            (kept if theory_of(item.nodeid) in (wanted, None) else others).append(item)
+            (kept if concern(item) in (wanted, None) else others).append(item)
         config.hook.pytest_deselected(items=others)
         items[:] = kept
 

@@ -45,6 +45,11 @@ def test_every_registered_theory_and_derivation_can_be_chosen(theory_of):
     assert all(theory_of(f"{CONTRACT}[{name}-False]") for name in derivations.names())
 
 
+@pytest.mark.theory("random_matrices")
+def test_a_test_may_say_what_it_concerns(request):
+    assert request.config.getoption("--theory") in (None, "random_matrices")
+
+
 def test_what_concerns_no_theory_is_never_left_out(request, theory_of):
     """In the very run that this test is part of."""
     wanted = request.config.getoption("--theory")

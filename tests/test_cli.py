@@ -155,6 +155,7 @@ class TestReproduce:
         )
         assert found["spiked"]["coords"]["length"]["data"] == ["L = 2", "L = 1000"]
 
+    @pytest.mark.theory("signal_recovery")
     @pytest.mark.usefixtures("small")
     def test_all_theories_are_the_default(self, tmp_path):
         done = run("reproduce", "-o", tmp_path)
