@@ -148,7 +148,7 @@ class Convolution:
 
     def _fixed_point(self, place: int) -> mpmath.mpf:
         low, high, total, largest = self._judged_range(place)
-        size = max(abs(self._entries(place, 0, low, high)[1]))
+        size = max(map(abs, self._entries(place, 0, low, high)[1].tolist()))
         # an entry is wrong by less than one unit: of own times the size of moving, and the other way round
         wrong = self._number(64 * (size + (1 << self.bits))) * mpmath.mpf(10) ** (self.digits + 4)
         if wrong > abs(self._number(total)):
@@ -182,17 +182,18 @@ class Convolution:
         """Where the terms of the coarsest grid are not negligible, their sum and the size of the largest."""
         low, high = self.range
         while True:
-            terms = np.multiply(*self._entries(place, 0, low, high))
-            sizes = abs(terms)
-            largest = max(sizes)
+            own, moving = self._entries(place, 0, low, high)
+            terms = (own * moving).tolist()
+            largest = max(map(abs, terms))
             if not largest:
                 raise _TooWide
-            (kept,) = np.nonzero(sizes > (largest >> self.negligible))
-            first, last = low + int(kept[0]), low + int(kept[-1])
+            floor = largest >> self.negligible
+            first = low + next(i for i, t in enumerate(terms) if abs(t) > floor)
+            last = high - 1 - next(i for i, t in enumerate(reversed(terms)) if abs(t) > floor)
             wanted = min(first - _QUIET, -self.least), max(last + _QUIET, self.least) + 1
             if low <= wanted[0] and high >= wanted[1]:
                 self.range = wanted
-                return low, high, sum(terms.tolist()), largest
+                return low, high, sum(terms), largest
             low, high = min(low, wanted[0]), max(high, wanted[1])
 
     # -------------------------------------------------------------------------------- floating point
