@@ -1,7 +1,9 @@
 """Numbers for expressions at any precision: nested quadrature in mpmath (30 digits in audits, 40 on request).
 
-Shares nothing with the generated code. Two rules (trapezoid, tanh-sinh) let the two sides of a verified step be
-computed by different means; averages over tokens belong to :mod:`theorykit.derivations.tensor`.
+Shares nothing with the generated code. Integrals over the line are trapezoid sums halved until their digits are there
+(:mod:`theorykit.derivations.lines`), split into panels at kinks; inner ones that move with an outer variable come from
+tables (:mod:`theorykit.derivations.convolution`). Two rules (trapezoid, tanh-sinh) let the two sides of a verified
+step be computed by different means; averages over tokens belong to :mod:`theorykit.derivations.tensor`.
 """
 
 from __future__ import annotations
