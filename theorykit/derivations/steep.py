@@ -29,7 +29,17 @@ from theorykit.derivations.nodes import Expectation, HalfLine, TruncatedExpectat
 from theorykit.derivations.special import gamma_weight, normal_cdf, normal_pdf
 from theorykit.errors import DerivationError
 
-__all__ = ["OWN", "SCALED", "over_hidden_field", "over_own_weight", "over_weights", "rescaled"]
+__all__ = [
+    "HIDDEN",
+    "OWN",
+    "SCALED",
+    "collected",
+    "over_hidden_field",
+    "over_own_weight",
+    "over_weights",
+    "rescaled",
+    "rewritten",
+]
 
 SCALED = sp.Symbol("r", positive=True)  # Laplace variable to the power 1/c
 OWN = sp.Symbol("u", positive=True)  # weight of one token, times the Laplace variable
@@ -39,7 +49,7 @@ HIDDEN = sp.Symbol("w", positive=True)  # weight of the hidden token, times the 
 
 def over_weights(expression: sp.Expr, t: sp.Symbol) -> sp.Expr:
     """Every one-token average of a Laplace factor of an exponential kernel as an integral over the weight."""
-    return _rewritten(expression, lambda node: _over_weight(node, t))
+    return rewritten(expression, lambda node: _over_weight(node, t))
 
 
 def rescaled(node: HalfLine, steepness: sp.Expr) -> HalfLine:
@@ -47,7 +57,7 @@ def rescaled(node: HalfLine, steepness: sp.Expr) -> HalfLine:
     t, r = node.variable, SCALED
     inside = node.integrand.xreplace({sp.log(t): steepness * sp.log(r)}).xreplace({t: r**steepness})
     return HalfLine(
-        sp.Add(*[_collected(term * steepness * r**steepness, r) / r for term in sp.Add.make_args(inside)]), r
+        sp.Add(*[collected(term * steepness * r**steepness, r) / r for term in sp.Add.make_args(inside)]), r
     )
 
 
@@ -63,7 +73,7 @@ def over_own_weight(expression: sp.Expr, exponent: sp.Expr) -> sp.Expr:
     return factor * HalfLine(own.xreplace({t: w / growth}) / growth, w)
 
 
-def _collected(term: sp.Expr, r: sp.Symbol) -> sp.Expr:
+def collected(term: sp.Expr, r: sp.Symbol) -> sp.Expr:
     """Powers of r as one, which SymPy leaves apart where their exponents are symbols."""
     powers, rest = sp.Integer(0), sp.Integer(1)
     for factor in sp.Mul.make_args(term):
@@ -72,12 +82,13 @@ def _collected(term: sp.Expr, r: sp.Symbol) -> sp.Expr:
     return rest * r**powers
 
 
-def _rewritten(expression: sp.Expr, rule: Callable[[Expectation], HalfLine]) -> sp.Expr:
+def rewritten(expression: sp.Expr, rule: Callable[[Expectation], sp.Expr]) -> sp.Expr:
+    """Every average of an expression, outermost ones only, replaced by what a rule makes of it."""
     if isinstance(expression, Expectation):
         return rule(expression)
     if not expression.args:
         return expression
-    return expression.func(*[_rewritten(a, rule) for a in expression.args])
+    return expression.func(*[rewritten(a, rule) for a in expression.args])
 
 
 def _over_weight(node: Expectation, t: sp.Symbol) -> HalfLine:
@@ -109,8 +120,8 @@ def over_hidden_field(node: HalfLine, steepness: sp.Expr, fields: tuple[sp.Symbo
     s, inside = node.variable, node.integrand
     if isinstance(inside, HalfLine):
         return HalfLine(over_hidden_field(HalfLine(inside.integrand, s), steepness, fields), inside.variable)
-    terms = [_collected(term * s, s) for term in sp.Add.make_args(inside)]
-    moved = [_rewritten(term, lambda average: _beside(average, s, steepness, fields)) for term in terms]
+    terms = [collected(term * s, s) for term in sp.Add.make_args(inside)]
+    moved = [rewritten(term, lambda average: _beside(average, s, steepness, fields)) for term in terms]
     return Expectation(sp.Add(*moved), [fields[0]])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate
 from theorykit.single_location.activations import Activation, Erf
+from theorykit.single_location.near_truth import NEAR, interpolated
 from theorykit.single_location.programs import (
     STEEP,
     STRONG,
@@ -39,6 +40,11 @@ _UNDERFLOW = 1e-290
 # 2e-13, within the errors stated (tested); at m_k = 20 it would need grids beyond the limit and be refused, while this
 # accuracy gives errors of 2e-12, less than the 1e-10 that is promised
 _STRONG_ACCURACY = 1e-11
+# nu up to which the fields may be integrated over as they are, whatever the key
+_MODERATE, _MODERATE_KINKED = 30.0, 20.0
+_FRONT = 8.0  # panels of a field, over the size of a long key
+_LONG_ACCURACY, _SEARCHING = 1e-9, 1e-5  # of integrals with a long key; where they are only searched
+_PANEL = 4.0  # first panels of a score, in widths of the field that is left
 _CANCELS = 0.05  # share of a residual in the sizes of its terms from which their rounding matters
 _NO_VALUE = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
 _NORMALIZED = ("miss", "miss_square", "leak")
@@ -94,17 +100,19 @@ class KeyMoments:
     def _program(self, with_value: bool) -> Program:
         if with_value not in self._programs:
             found = moments_program(
-                self.task, self.activation, self.aligned, with_value, self._has_strong_signal
+                self.task, self.activation, self.aligned, with_value, self.has_strong_signal
             )
             self._programs[with_value] = found
         return self._programs[with_value]
 
     @property
-    def _has_strong_signal(self) -> bool:
+    def has_strong_signal(self) -> bool:
         """Whether the location is all but the largest field, and integrated over as such."""
-        if not (isinstance(self.task, Max) and STRONG < self.task.nu < math.inf):
+        if not (isinstance(self.task, Max) and self.task.nu < math.inf):
             return False
-        return self.aligned and not self.activation.formula.kinks()  # noise would move the kinks
+        if not self.aligned:
+            return self.task.nu > STEEP
+        return self.task.nu > STRONG and not self.activation.formula.kinks()  # noise would move the kinks
 
     def _point(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, float]:
         values = {"nu": self.task.nu, "L": float(length), "m_k": m_k, "q_k": q_k}
@@ -145,10 +153,54 @@ class KeyMoments:
         point = self._point(length, m_k, q_k, m_v)
         if intervals is None and self._is_steep(q_k):
             return self._at_steep(point)
-        options = self.options
-        if options is None and self._has_strong_signal and self.is_normalized:
+        if intervals is None and self._is_almost_ranked(m_k, q_k):
+            return self._almost_ranked(length, m_k, q_k, m_v)
+        compiled, options = self._program(m_v is not None), self.options
+        if self.has_strong_signal and not self.aligned and intervals is None:
+            intervals = self._resolved(compiled, point)
+        if options is None and self.has_strong_signal and self.is_normalized:
             options = _strong_options()
-        return self._program(m_v is not None).values(point, options, intervals)
+        return compiled.values(point, options, intervals)
+
+    def _resolved(self, compiled: Program, point: Mapping[str, float]) -> dict[str, Interval]:
+        """Grids for a key off k* at a strong signal: panels of the score as narrow as what the score leaves open."""
+        from theorykit.numerics.quadrature import locate
+
+        found = locate(compiled, compiled.vector(point))
+        width = math.sqrt(1 - point["m_k"] ** 2 / point["q_k"])
+        return {**found, "x": replace(found["x"], step=min(found["x"].step, _PANEL * width))}
+
+    def _for_long_key(
+        self, intervals: Mapping[str, Interval], key: float, rtol: float
+    ) -> tuple[dict[str, Interval], float]:
+        """Grids and accuracy at a strong signal: fronts of the weights of a long key lie anywhere in the fields."""
+        panel = (_FRONT if rtol < _SEARCHING else 2 * _FRONT) / max(key, _FRONT)
+        found = {
+            v: i if v.startswith("log_") else replace(i, step=min(i.step, panel))
+            for v, i in intervals.items()
+        }
+        return found, max(rtol, _LONG_ACCURACY) if panel < 1 else rtol
+
+    def _is_almost_ranked(self, m_k: float, q_k: float) -> bool:
+        """Whether the location is almost that of the largest score, but integrals over the noise are out of reach."""
+        if not (isinstance(self.task, Max) and self.task.nu < math.inf):
+            return False
+        if self.aligned:
+            return self.task.nu > _MODERATE_KINKED and bool(self.activation.formula.kinks()) and m_k != 0
+        return self.has_strong_signal and q_k - m_k * m_k < NEAR * q_k
+
+    def _almost_ranked(self, length: int, m_k: float, q_k: float, m_v: float | None) -> dict[str, Estimate]:
+        """Moments at a strong signal for a key with little or nothing orthogonal to k*."""
+        if not self.aligned and self.task.nu <= _MODERATE:
+            plain = moments_program(self.task, self.activation, False, m_v is not None)
+            return plain.values(self._point(length, m_k, q_k, m_v))
+        along, across = (KeyMoments(self.task, self.activation, a, self.options) for a in (True, False))
+
+        def at(q: float) -> dict[str, Estimate]:
+            moments = along if q == m_k * m_k else across
+            return moments._at_length(length, m_k, q, m_v, None)
+
+        return interpolated(at, m_k, q_k, along.has_strong_signal)
 
     def _is_steep(self, q_k: float) -> bool:
         exponential = self.activation.formula.text == "exp(x)" and self.is_normalized
@@ -239,6 +291,8 @@ class KeyMoments:
         shared = hull(
             [start[n] if start else compiled.located(points[n], rtol, places.get(n)) for n in lengths]
         )
+        if start is None and self.has_strong_signal and self.is_normalized and self.aligned:
+            shared, rtol = self._for_long_key(shared, abs(m_k), rtol)
         if steps:
             finest = hull([steps[n] for n in lengths])
             shared = {v: replace(i, step=min(i.step, finest[v].step)) for v, i in shared.items()}

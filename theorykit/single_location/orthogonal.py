@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from theorykit.errors import ConvergenceError
 from theorykit.results import Estimate, Optimum
-from theorykit.single_location.programs import STRONG, task_name
 from theorykit.single_location.tasks import Spiked
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ __all__ = ["follow", "off_truth"]
 _PROBES = ((1.0, 0.1), (1.0, 0.5), (1.2, 0.3))  # (m_k over optimum, (q_k - m_k^2)/m_k^2)
 _GAIN = 1e-4  # relative gain from which an orthogonal part counts: coarse grids are good to about 1e-5
 _FINE = 1e-11
+_PROBING = 1e-4  # accuracy of a probe on grids of its own
 _FARTHEST = 50.0  # of the log of the squared orthogonal part
 
 
@@ -34,8 +34,6 @@ def off_truth(search: Search, m_k: float, excess: float, grids: Grids) -> Optimu
     ConvergenceError
         A probe has a smaller risk, and the way down from it ends nowhere.
     """
-    if task_name(search.task) == "max" and search.task.nu > STRONG:
-        return None  # out of reach of the quadrature; nu = inf and weaker signals show none
     scale = abs(m_k) if m_k != 0 else 1.0
     for factor, share in _PROBES:
         m, rest = m_k * factor, share * scale * scale
@@ -103,16 +101,18 @@ def _is_lower(search: Search, m_k: float, q_k: float, excess: float, grids: Grid
     """Whether a key off k* has a smaller risk: on coarse grids, and then on good ones."""
     bound = excess * (1 - _GAIN) - 1e-12
     search.evaluations += 1
-    if search.general.quick_excess(m_k, q_k, _general_grids(search, grids)) >= bound:
+    if search.general.quick_excess(m_k, q_k, _general_grids(search, m_k, q_k, grids)) >= bound:
         return False
     search.evaluations += 1
     return float(search.general.best_value(m_k, q_k)[1]) < bound
 
 
-def _general_grids(search: Search, grids: Grids) -> Grids:
+def _general_grids(search: Search, m_k: float, q_k: float, grids: Grids) -> Grids:
     """Coarse grids for keys off k*: with a few nodes for the orthogonal field, where it is a variable of its own."""
     if isinstance(search.task, Spiked):
         return grids
+    if search.general.has_strong_signal:  # other variables than along k*
+        return search.general.grids(m_k, q_k, _PROBING)
     from theorykit.numerics.grids import Interval
 
     orthogonal = Interval(-7.0, 7.0, 3.5)

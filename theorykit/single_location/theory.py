@@ -71,6 +71,16 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
     add("hidden_field", "max", "strong signal", task="max", steep=True)
     add("elementwise_moments", "max", "1 + x", "strong signal", task="max", activation="1 + x", aligned=True,
         steep=True)  # fmt: skip
+    add(
+        "elementwise_moments",
+        "max",
+        "1 + x",
+        "any key",
+        "strong signal",
+        task="max",
+        activation="1 + x",
+        steep=True,
+    )
     for task in ("spiked", "max"):
         add("linear", task, task=task)
     add("erf", "spiked", task="spiked")

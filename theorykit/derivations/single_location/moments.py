@@ -13,14 +13,23 @@ inserted in the last step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import sympy as sp
 
-from theorykit.derivations.laplace import expand_token_sums, factorize_tokens, laplace_denominators
+from theorykit.derivations.laplace import expand_token_sums
 from theorykit.derivations.ledger import Definition, Derivation, Equations, Limit, Step, proved, verified
-from theorykit.derivations.nodes import HalfLine, Largest, TokenExpectation
+from theorykit.derivations.nodes import HalfLine, TokenExpectation
+from theorykit.derivations.noisy_score import over_noisy_field
+from theorykit.derivations.single_location.moments_model import (
+    KERNEL,
+    SIGMA,
+    Concrete,
+    TokenModel,
+    breakpoints,
+    checked_with,
+    inserted,
+    leak,
+    model_of,
+)
 from theorykit.derivations.single_location.risk import (
     LEAK,
     MEAN,
@@ -41,148 +50,22 @@ from theorykit.derivations.single_location.symbols import (
     PAPER,
     Q_K,
     SHIFT,
-    TOKEN_ETA,
-    TOKEN_FIELD,
     S,
     T,
-    aligned_length,
     others,
-    pairs,
     quantities,
 )
 from theorykit.derivations.steep import over_hidden_field, over_weights, rescaled
 
 __all__ = ["derive_elementwise_moments", "derive_normalized_moments"]
 
-KERNEL = sp.Function("b", positive=True)
-SIGMA = sp.Function("sigma", real=True)
-LIKELIHOOD = sp.Function("a", positive=True)
-TASKS = ("spiked", "max", "max_infinite")
-
-Concrete = Callable[..., sp.Expr]
-
 _LONG_KEY = {"nu": 0.9, "L": 2, "m_k": 0.8, "q_k": 1.6}
-
-
-@dataclass(frozen=True)
-class _Model:
-    """Scores and law of the tokens of one task; ``is_aligned`` for a key along k*.
-
-    With ``score_first`` the field x is that along k instead of k*, so that a kink of the kernel stays where it is
-    in x whatever the other field; only for the max task at finite nu.
-    """
-
-    task: str
-    is_aligned: bool
-    score_first: bool = False
-
-    def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise ValueError(f"task must be one of {TASKS}, got {self.task!r}")
-
-    def score(self, index: sp.Basic) -> sp.Expr:
-        if self.task == "spiked":
-            return sp.sqrt(Q_K) * TOKEN_FIELD[index] + (sp.sqrt(NU) * M_K if index == 1 else 0)
-        if self.score_first:
-            return sp.sqrt(Q_K) * TOKEN_FIELD[index]
-        return M_K * TOKEN_FIELD[index] + aligned_length(self.is_aligned) * TOKEN_ETA[index]
-
-    @property
-    def families(self) -> tuple[sp.IndexedBase, ...]:
-        one_field = self.task == "spiked" or self.is_aligned
-        return (TOKEN_FIELD,) if one_field else (TOKEN_FIELD, TOKEN_ETA)
-
-    def average(self, integrand: sp.Expr) -> TokenExpectation:
-        return TokenExpectation(integrand, self.families, LENGTH)
-
-    def likelihood(self, index: sp.Basic) -> sp.Expr:
-        if self.score_first:
-            along, across = M_K / sp.sqrt(Q_K), sp.sqrt(1 - M_K**2 / Q_K)
-            return LIKELIHOOD(along * TOKEN_FIELD[index] + across * TOKEN_ETA[index])
-        return LIKELIHOOD(TOKEN_FIELD[index])
-
-    @property
-    def evidence(self) -> sp.Expr:
-        """Denominator of the location probabilities of the max task."""
-        return others(self.likelihood, first=1)
-
-    def hidden(self, of_token: Callable[[sp.Basic], sp.Expr]) -> sp.Expr:
-        """Integrand whose average over the tokens is the average of a function of the hidden token."""
-        one = sp.Integer(1)
-        if self.task == "spiked":
-            return of_token(one)
-        if self.task == "max_infinite":
-            return LENGTH * Largest(TOKEN_FIELD, 1) * of_token(one)
-        return others(lambda i: self.likelihood(i) * of_token(i), first=1) / self.evidence
-
-    def hidden_and(self, count: int, product: Callable[..., sp.Expr], over: sp.Expr) -> sp.Expr:
-        """The same for the sum of product(eps, l, ...) over ``count`` further distinct tokens, over a power."""
-        one = sp.Integer(1)
-        if self.task == "max":
-            total = pairs(lambda i, *rest: self.likelihood(i) * product(i, *rest), count + 1)
-            return total / (self.evidence * over)
-        summed = pairs(lambda *rest: product(one, *rest), count, first=2) if count else product(one)
-        return self.hidden(lambda _: summed / over) if count else self.hidden(lambda _: product(one) / over)
-
-    def names(self) -> dict[sp.IndexedBase, sp.Symbol]:
-        return {f: {TOKEN_FIELD: FIELD, TOKEN_ETA: ETA}[f] for f in self.families}
-
-    def factorized(self, average: TokenExpectation, denominators: dict[sp.Expr, sp.Symbol]) -> sp.Expr:
-        laplace = laplace_denominators(average, denominators) if denominators else average
-        return factorize_tokens(laplace, self.names(), BELOW)
-
-    @property
-    def point(self) -> dict[str, object]:
-        """Where the rewritings are checked: two tokens, a gentle kernel."""
-        general = {"nu": 0.9, "L": 2, "m_k": 0.8, "m_v": 0.6, "shift": 0.2}
-        return general if self.is_aligned else {**general, "q_k": 1.1}
-
-
-def _checked_with(function: sp.Function, concrete: Callable[[sp.Expr], sp.Expr]) -> Concrete:
-    """Make the kernel and the likelihood of the max task concrete, for numerical checks."""
-
-    def replace(expression: sp.Expr, _length: int = 0) -> sp.Expr:
-        likely = expression.replace(LIKELIHOOD, lambda x: sp.exp(NU * x))
-        return likely.replace(function, concrete)
-
-    return replace
-
-
-def _inserted(function: sp.Function, formula: str) -> Concrete:
-    """Insert a user's kernel, given as text in x, and the exponential likelihood."""
-    from theorykit.formula import parse
-
-    variable = sp.Symbol("x", real=True)
-    expression = parse(formula).to_sympy(variable)
-    return _checked_with(function, lambda argument: expression.xreplace({variable: argument}))
-
-
-def _model(task: str, aligned: bool, formula: str) -> _Model:
-    from theorykit.formula import parse
-
-    is_aligned = aligned and task != "spiked"
-    return _Model(task, is_aligned, task == "max" and not is_aligned and bool(parse(formula).kinks()))
-
-
-def _breakpoints(model: _Model, formula: str, shift: sp.Expr) -> dict[sp.Symbol, tuple[sp.Expr, ...]]:
-    """Fields at which a score sits on a kink of the formula."""
-    from theorykit.formula import parse
-
-    kinks = [sp.Float(k, 17) for k in parse(formula).kinks()]
-    if not kinks or not (model.task == "spiked" or model.is_aligned or model.score_first):
-        return {}
-    if model.task == "spiked":
-        at = [(k - shift) / sp.sqrt(Q_K) for k in kinks]
-        at += [(k - shift - sp.sqrt(NU) * M_K) / sp.sqrt(Q_K) for k in kinks]
-    elif model.score_first:
-        at = [(k - shift) / sp.sqrt(Q_K) for k in kinks]
-    else:
-        at = [(k - shift) / M_K for k in kinks]
-    return {FIELD: tuple(at)}
+# where both sides of a step to strong signals have many digits: with and without weights to normalize
+_STRONG, _STRONG_PLAIN = {"nu": 4, "q_k": 1.3}, {"nu": 3, "q_k": 1}
 
 
 def _chain(
-    model: _Model,
+    model: TokenModel,
     symbol: sp.Symbol,
     definition: TokenExpectation,
     form: tuple[TokenExpectation, str] | None,
@@ -227,7 +110,7 @@ def derive_normalized_moments(
     ``steep``: a form for long keys, for the spiked task and the kernel exp(x), which needs q_k > 0, or for strong
     signals of the max task, which needs nu > 0.
     """
-    model = _model(task, aligned, kernel)
+    model = model_of(task, aligned, kernel, steep)
     if steep and task != "max" and (task, kernel) != ("spiked", "exp(x)"):
         raise ValueError(f"steep needs the max task, or spiked and exp(x), got {task!r} and {kernel!r}")
 
@@ -253,12 +136,12 @@ def derive_normalized_moments(
             "the square of the sum over the other tokens",
         ),
         LEAK: (
-            _leak(model, weight),
+            leak(model, weight),
             model.hidden_and(1, lambda _, j: b(j) ** 2, total**2),
             "written over tokens",
         ),
     }
-    concrete, insert = _checked_with(KERNEL, sp.exp), _inserted(KERNEL, kernel)
+    concrete, insert = checked_with(KERNEL, sp.exp), inserted(KERNEL, kernel)
     definitions, steps, equations = (), (), {}
     for symbol, (definition, form, reason) in moments.items():
         more, chain, final = _chain(
@@ -276,7 +159,7 @@ def derive_normalized_moments(
     record = _record(
         f"single_location.normalized_moments.{task}",
         equations,
-        _breakpoints(model, kernel, sp.Integer(0)),
+        breakpoints(model, kernel, sp.Integer(0)),
         kernel,
         steep,
     )
@@ -285,12 +168,22 @@ def derive_normalized_moments(
 
 
 def _over_hidden_field(
-    model: _Model, chain: tuple[Step, ...], symbol: sp.Symbol
+    model: TokenModel, chain: tuple[Step, ...], symbol: sp.Symbol
 ) -> tuple[tuple[Step, ...], sp.Expr]:
     """The location as the largest of noisy fields: close to nu = inf, and the closer the larger nu is."""
     last, label = chain[-1], symbol.name.replace("_", " ")
     if not isinstance(last.rhs, HalfLine) or not last.rhs.has(S):
         return chain, last.rhs
+    if model.score_first:
+        given = over_noisy_field(last.rhs, NU, (FIELD, ETA, BELOW))
+        step = Step(
+            f"noisy field of the hidden token ({label})", last.rhs, given, (last.name,),
+            "s = exp(-nu y): the hidden token has the largest chi* + Gumbel noise/nu, called y; given it, the field "
+            "orthogonal to the score is integrated",
+            verified({**model.point, **(_STRONG if last.rhs.has(T) else _STRONG_PLAIN)},
+                     slow=symbol not in (MISS, MEAN)),
+        )  # fmt: skip
+        return (*chain, step), given
     beside = over_hidden_field(last.rhs, NU, (FIELD, BELOW))
     step = Step(
         f"noisy field of the hidden token ({label})", last.rhs, beside, (last.name,),
@@ -301,7 +194,7 @@ def _over_hidden_field(
 
 
 def _over_weights(
-    model: _Model, chain: tuple[Step, ...], symbol: sp.Symbol
+    model: TokenModel, chain: tuple[Step, ...], symbol: sp.Symbol
 ) -> tuple[tuple[Step, ...], sp.Expr]:
     """The weight of a token as the variable, and a Laplace variable whose range does not grow with the key."""
     del model
@@ -319,14 +212,6 @@ def _over_weights(
     return (*chain, *more), scaled
 
 
-def _leak(model: _Model, weight: Callable[[sp.Basic], sp.Expr]) -> sp.Expr:
-    """E sum of sigma_l^2 over the tokens other than the hidden one, as the model defines it."""
-    if model.task != "max":
-        summed = others(lambda i: weight(i) ** 2)
-        return summed if model.task == "spiked" else LENGTH * Largest(TOKEN_FIELD, 1) * summed
-    return pairs(lambda i, j: model.likelihood(i) * weight(j) ** 2, 2) / model.evidence
-
-
 def derive_elementwise_moments(
     task: str = "spiked",
     activation: str = "1 + tanh(x)",
@@ -338,7 +223,7 @@ def derive_elementwise_moments(
 
     ``steep``: a form for strong signals of the max task, which needs nu > 0.
     """
-    model = _model(task, aligned, activation)
+    model = model_of(task, aligned, activation, steep)
     if steep and task != "max":
         raise ValueError(f"steep needs the max task, got {task!r}")
     shift = SHIFT if shifted else sp.Integer(0)
@@ -352,9 +237,9 @@ def derive_elementwise_moments(
         RESIDUAL: lambda i: (1 - M_V * weight(i)) ** 2,
     }
     denominators = {model.evidence: S} if task == "max" else {}
-    concrete, insert = _checked_with(SIGMA, lambda u: 1 + sp.tanh(u)), _inserted(SIGMA, activation)
+    concrete, insert = checked_with(SIGMA, lambda u: 1 + sp.tanh(u)), inserted(SIGMA, activation)
     definitions, steps, equations = (), (), {}
-    integrands = {s: model.hidden(f) for s, f in of_hidden.items()} | {LEAK: _leak(model, weight)}
+    integrands = {s: model.hidden(f) for s, f in of_hidden.items()} | {LEAK: leak(model, weight)}
     for symbol, integrand in integrands.items():
         more, chain, final = _chain(
             model, symbol, model.average(integrand), None, denominators, concrete, insert
@@ -365,7 +250,7 @@ def derive_elementwise_moments(
     record = _record(
         f"single_location.elementwise_moments.{task}",
         equations,
-        _breakpoints(model, activation, shift),
+        breakpoints(model, activation, shift),
         activation,
     )
     title = f"Moments of the elementwise activation {activation}, {task.replace('_', ' ')} task"
