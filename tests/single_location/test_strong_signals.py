@@ -153,3 +153,11 @@ def test_long_keys_of_softplus_attention():
 def test_audit_of_the_noisy_score(name, options):
     report = audit(derivations.get(f"single_location.{name}", task="max", steep=True, **options))
     assert report.ok
+
+
+@pytest.mark.parametrize("nu", [30.0, 1e4])
+def test_without_a_key_the_weights_are_uniform(nu):
+    A, B = slr.attention_moments(slr.Max(nu, 5), slr.NormalizedKernel("0.1 + abs(x)"), 0.0, 0.0)
+    assert abs(A - 0.2) <= A.error + 1e-15
+    assert abs(B - 0.2) <= B.error + 1e-15
+    assert max(A.error, B.error) < 1e-13

@@ -150,6 +150,10 @@ class KeyMoments:
             return dict.fromkeys(_NORMALIZED, Estimate(0.0, 0.0))
         if self._is_silent(q_k):
             return {n: Estimate(float(n == "residual"), 0.0) for n in ("A", "power", "leak", "residual")}
+        if q_k == 0 and intervals is None and isinstance(self.task, Max) and STRONG < self.task.nu < math.inf:
+            # without a key all tokens weigh the same, wherever the location is
+            weak = KeyMoments(self.task.replace(nu=1.0), self.activation, self.aligned, self.options)
+            return weak._at_length(length, m_k, q_k, m_v, None)
         point = self._point(length, m_k, q_k, m_v)
         if intervals is None and self._is_steep(q_k):
             return self._at_steep(point)
