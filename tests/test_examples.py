@@ -31,7 +31,7 @@ def test_docstring_examples(name):
 def test_readme_examples(tmp_path, monkeypatch, capsys):
     """All Python blocks of the README, in order, in one namespace; they print numbers with errors."""
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     monkeypatch.chdir(tmp_path)
     namespace = {}
     for block in blocks:

@@ -277,14 +277,15 @@ def _record(
 
 
 def _limits(name: str, equations: dict[sp.Symbol, sp.Expr], formula: str) -> tuple[Limit, ...]:
-    """Uniform weights at k = 0, where every kernel gives 1/L."""
+    """Uniform weights 1/L at k = 0, by every kernel that does not vanish at zero."""
+    from theorykit.formula import parse
+
     if MISS not in equations or name.endswith("spiked"):
         at = {"nu": 1, "L": 4, "m_k": 0, "q_k": 0, "m_v": 1, "shift": 0}
     else:
         at = {"nu": 1, "L": 4, "m_k": 0, "q_k": 0}
-    if MISS not in equations:
+    if MISS not in equations or parse(formula).to_sympy(sp.Integer(0)) == 0:
         return ()
-    del formula
     return (
         Limit(MISS.name, at, sp.Rational(3, 4), "k = 0: uniform weights 1/L"),
         Limit(LEAK.name, at, sp.Rational(3, 16), "k = 0: uniform weights 1/L"),
