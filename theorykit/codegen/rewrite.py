@@ -96,7 +96,7 @@ def complement(factor: sp.Expr) -> sp.Expr:
     if isinstance(factor, TruncatedExpectation):
         return normal_cdf(-factor.upper) + factor.with_integrand(complement(factor.integrand))
     if isinstance(factor, sp.Add):  # a probability and small corrections to it
-        (main,) = [a for a in factor.args if isinstance(a, TruncatedExpectation)] or factor.args[:1]
+        (main,) = [a for a in factor.args if _is_probability(a)] or factor.args[:1]
         return complement(main) - (factor - main)
     if isinstance(factor, sp.exp):
         return one_minus_exp(-factor.args[0])
@@ -107,6 +107,14 @@ def complement(factor: sp.Expr) -> sp.Expr:
         remaining = sp.Mul(*rest, evaluate=False) if len(rest) > 1 else rest[0]
         return complement(first) + first * complement(remaining)
     return 1 - factor
+
+
+def _is_probability(term: sp.Expr) -> bool:
+    """Whether a term of a sum is an average of a distribution function, or one below a limit."""
+    return isinstance(term, TruncatedExpectation) or (
+        isinstance(term, HalfLine)
+        and any(isinstance(f, normal_cdf) for f in sp.Mul.make_args(term.integrand))
+    )
 
 
 # --------------------------------------------------------------------------- functions

@@ -46,6 +46,9 @@ _FRONT = 8.0  # panels of a field, over the size of a long key
 _LONG_ACCURACY, _SEARCHING = 1e-9, 1e-5  # of integrals with a long key; where they are only searched
 _PANEL = 4.0  # first panels of a score, in widths of the field that is left
 _CANCELS = 0.05  # share of a residual in the sizes of its terms from which their rounding matters
+# noisy fields y of more than about 3 beyond the largest count by exp(-3 nu), which is then below rounding
+_LONG = 12.0
+_COMPARABLE = 0.1  # m_k/nu or nu/m_k from which on one of the weights serves as the variable of both
 _NO_VALUE = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
 _NORMALIZED = ("miss", "miss_square", "leak")
 
@@ -157,6 +160,8 @@ class KeyMoments:
         point = self._point(length, m_k, q_k, m_v)
         if intervals is None and self._is_steep(q_k):
             return self._at_steep(point)
+        if intervals is None and self._is_joint(m_k):
+            return self._at_joint(point)
         if intervals is None and self._is_almost_ranked(m_k, q_k):
             return self._almost_ranked(length, m_k, q_k, m_v)
         compiled, options = self._program(m_v is not None), self.options
@@ -216,6 +221,20 @@ class KeyMoments:
 
         compiled = moments_program(self.task, self.activation, self.aligned, steep=True)
         return compiled.values(point, replace(self.options or Options(), negligible=_UNDERFLOW))
+
+    def _is_joint(self, m_k: float) -> bool:
+        """Whether the location probabilities and the weights are steep in the same field."""
+        exponential = self.activation.formula.text == "exp(x)" and self.is_normalized
+        if not (exponential and self.aligned and isinstance(self.task, Max) and self.task.nu < math.inf):
+            return False
+        less, more = sorted((self.task.nu, m_k))
+        return more > _LONG and (less > STEEP or less > _COMPARABLE * more)
+
+    def _at_joint(self, point: Mapping[str, float]) -> dict[str, Estimate]:
+        """Moments of softmax weights along k*, with the steeper one of the weights as the variable."""
+        first = "location" if point["m_k"] <= point["nu"] else "attention"
+        compiled = moments_program(self.task, self.activation, True, steep=True, joint=first)
+        return compiled.values(point, self.options)
 
     def risk_at(self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float) -> dict[str, Estimate]:
         """ "excess" and "risk" at the overlaps."""

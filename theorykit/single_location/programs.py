@@ -64,15 +64,24 @@ def is_aligned(m_k: float, q_k: float) -> bool:
 
 
 def moments_program(
-    task: Task, activation: Activation, aligned: bool, with_value: bool = True, steep: bool = False
+    task: Task,
+    activation: Activation,
+    aligned: bool,
+    with_value: bool = True,
+    steep: bool = False,
+    joint: str = "",
 ) -> Program:
-    """Moments of the weights: ``with_value`` with the residual, which depends on m_v, ``steep`` for long keys."""
+    """Moments of the weights: ``with_value`` with the residual, which depends on m_v, ``steep`` for long keys.
+
+    ``joint`` names the steeper weight, "location" or "attention", where both are (see the derivation).
+    """
     kind = task_name(task)
     aligned = aligned and kind != "spiked"
     if activation.kind == "normalized":
         observables = ("miss", "miss_square", "leak")
         options = {"task": kind, "kernel": activation.formula.text, "aligned": aligned}
-        return program("normalized_moments", observables, **options, **({"steep": True} if steep else {}))
+        options |= {"steep": True} if steep else {}
+        return program("normalized_moments", observables, **options, **({"joint": joint} if joint else {}))
     observables = ("A", "power", "leak", *(("residual",) if with_value else ()))
     if isinstance(activation, Erf | Linear) and kind == "spiked":  # closed
         return program("erf" if isinstance(activation, Erf) else "linear", observables, task=kind)

@@ -59,6 +59,10 @@ def _catalogue() -> dict[str, Callable[[], Any]]:
         if task != "max_infinite":
             add("normalized_moments", task, "exp(x)", "strong signal", task=task, kernel="exp(x)",
                 aligned=task != "spiked", steep=True)  # fmt: skip
+        if task == "max":
+            for first in ("location", "attention"):
+                add("normalized_moments", task, "exp(x)", f"long key, {first} first", task=task, kernel="exp(x)",
+                    aligned=True, steep=True, joint=first)  # fmt: skip
         if task != "spiked":
             add("normalized_moments", task, "exp(x)", "any key", task=task, kernel="exp(x)")
             add("elementwise_moments", task, "1 + x", "any key", task=task, activation="1 + x")

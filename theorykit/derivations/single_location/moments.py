@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sympy as sp
 
+from theorykit.derivations.joint_weights import over_joint_weights
 from theorykit.derivations.laplace import expand_token_sums
 from theorykit.derivations.ledger import Definition, Derivation, Equations, Limit, Step, proved, verified
 from theorykit.derivations.nodes import HalfLine, TokenExpectation
@@ -103,16 +104,23 @@ _REASON = {
 
 
 def derive_normalized_moments(
-    task: str = "spiked", kernel: str = "exp(x)", aligned: bool = False, steep: bool = False
+    task: str = "spiked",
+    kernel: str = "exp(x)",
+    aligned: bool = False,
+    steep: bool = False,
+    joint: str = "",
 ) -> Derivation:
     """Moments of b(chi_l)/sum_m b(chi_m): "miss", "miss_square", "leak" in nu, L, m_k (and q_k).
 
     ``steep``: a form for long keys, for the spiked task and the kernel exp(x), which needs q_k > 0, or for strong
-    signals of the max task, which needs nu > 0.
+    signals of the max task, which needs nu > 0. ``joint``: of the latter, for the kernel exp(x) and long keys along k*,
+    which needs m_k > 0; "location" or "attention", the weight that becomes the variable.
     """
     model = model_of(task, aligned, kernel, steep)
     if steep and task != "max" and (task, kernel) != ("spiked", "exp(x)"):
         raise ValueError(f"steep needs the max task, or spiked and exp(x), got {task!r} and {kernel!r}")
+    if joint and not (steep and model.is_aligned and kernel == "exp(x)" and joint in _JOINT):
+        raise ValueError(f"joint must be one of {tuple(_JOINT)} for steep, aligned, exp(x), got {joint!r}")
 
     def b(i: sp.Basic) -> sp.Expr:
         return KERNEL(model.score(i))
@@ -154,7 +162,10 @@ def derive_normalized_moments(
             insert,
         )
         if steep:
-            chain, final = (_over_hidden_field if task == "max" else _over_weights)(model, chain, symbol)
+            if joint:
+                chain, final = _over_joint_weights(joint, chain, symbol)
+            else:
+                chain, final = (_over_hidden_field if task == "max" else _over_weights)(model, chain, symbol)
         definitions, steps, equations[symbol] = (*definitions, *more), (*steps, *chain), final
     record = _record(
         f"single_location.normalized_moments.{task}",
@@ -191,6 +202,24 @@ def _over_hidden_field(
         verified({**model.point, "nu": 3}, slow=symbol != MISS),
     )  # fmt: skip
     return (*chain, step), beside
+
+
+_JOINT = {"location": {S: NU, T: M_K}, "attention": {T: M_K, S: NU}}
+
+
+def _over_joint_weights(
+    first: str, chain: tuple[Step, ...], symbol: sp.Symbol
+) -> tuple[tuple[Step, ...], sp.Expr]:
+    """Location and attention weights, steep in the same field, by one of them as the variable."""
+    last, label = chain[-1], symbol.name.replace("_", " ")
+    joint = over_joint_weights(last.rhs, _JOINT[first], S, FIELD)
+    signal, key = (3, "3/2") if first == "location" else ("3/2", 3)
+    step = Step(
+        f"weights as variables ({label})", last.rhs, joint, (last.name,),
+        f"Laplace variable of the {first} weight w as a noisy field y, that of the other one by its weight at y",
+        verified({"nu": signal, "L": 3, "m_k": key}, slow=symbol != MISS),
+    )  # fmt: skip
+    return (*chain, step), joint
 
 
 def _over_weights(
