@@ -157,6 +157,7 @@ class TestReproduce:
 
     @pytest.mark.theory("signal_recovery")
     @pytest.mark.usefixtures("small")
+    @pytest.mark.slow
     def test_all_theories_are_the_default(self, tmp_path):
         done = run("reproduce", "-o", tmp_path)
         assert done.exit_code == 0, done.stderr

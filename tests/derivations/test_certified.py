@@ -36,7 +36,7 @@ def softmax_of_two(nu: str, digits: int) -> mpmath.mpf:
         )
 
 
-@pytest.mark.parametrize("nu", ["0.3", "2", "7"])
+@pytest.mark.parametrize("nu", ["0.3", *(pytest.param(nu, marks=pytest.mark.slow) for nu in ("2", "7"))])
 def test_spiked_bayes_risk_of_two_tokens(nu):
     """Excess risk E[1 - p_eps]; without a Laplace variable the posterior of two tokens is a logistic function."""
     record = derivations.get("single_location.bayes_risk").equations
@@ -57,6 +57,7 @@ def test_max_bayes_risk_of_two_tokens():
     assert_digits(value, expected, 40)
 
 
+@pytest.mark.slow
 def test_more_digits_agree_with_fewer():
     record = derivations.get("single_location.bayes_risk").equations
     fewer, more = (record.evaluate({"nu": 2, "L": 3, "noise": "1/2"}, n) for n in (25, 50))
@@ -132,7 +133,12 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("name", NESTED)
+FAST = ("no slope", "outer factor", "average around")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FAST)) for n in NESTED]
+)
 def test_nested_integrals_to_forty_digits(name):
     node, closed = NESTED[name]
     (found,) = evaluate_certified({"value": node}, {"a": "1/4", "b": "1/2"}, 40).values()
@@ -151,6 +157,7 @@ def test_an_inner_integral_that_gets_ever_steeper():
     assert_digits(found.value, expected, 10)
 
 
+@pytest.mark.slow
 def test_tables_agree_with_integrals_one_by_one():
     """The rule "quad" nests tanh-sinh quadratures and knows no tables."""
     node = HalfLine(sp.exp(-T) * Expectation(X * gamma_weight(T * sp.exp(A * X), 2), [X]) ** 2, T)

@@ -59,7 +59,19 @@ def test_every_step_follows_from_its_premises(name, label):
     assert all(step.premises and step.reason.strip() for step in derivation.steps)
 
 
-@pytest.mark.parametrize(("name", "label"), ENTRIES)
+#: audits of these lists take seconds each; of each, the slow suite makes them again with its slow checks
+LONG_AUDITS = (
+    "normalized_moments[max_infinite, exp(x), any key]",
+    "normalized_moments[max, exp(x), any key]",
+    "normalized_moments[max, exp(x), strong signal]",
+    "best_elementwise[max, strong signal]",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [pytest.param(*entry, marks=[pytest.mark.slow] * (entry[1] in LONG_AUDITS)) for entry in ENTRIES],
+)
 def test_the_audit_passes(name, label):
     found = audited(name, label)
     assert found.ok, [(s.name, s.detail) for s in found.steps if s.status.is_red]
@@ -232,7 +244,7 @@ def mutated_number(reading: Reading) -> float:
 @pytest.mark.parametrize(
     ("name", "slow"),
     [
-        pytest.param(*case, marks=[pytest.mark.slow] * case[1])
+        pytest.param(*case, marks=[pytest.mark.slow] * (case[1] or case[0] == "single_location.off_manifold"))
         for case in sorted({(r.derivation, r.slow) for r in READINGS})
     ],
 )

@@ -7,7 +7,6 @@ import pytest
 
 from theorykit import derivations
 from theorykit import single_location as slr
-from theorykit.derivations.audit import audit
 from theorykit.single_location.programs import program
 
 INF = math.inf
@@ -73,11 +72,6 @@ def test_random_length_is_between_its_lengths():
     mixed = slr.best_elementwise_risk(slr.Max(100.0, {2: 0.5, 1000: 0.5}))
     assert slr.best_elementwise_risk(slr.Max(100.0, 2)) < mixed
     assert mixed > slr.best_elementwise_risk(slr.Max(100.0, 501))  # it does not know the length
-
-
-def test_audit_of_the_strong_form():
-    report = audit(derivations.get("single_location.best_elementwise", task="max", steep=True))
-    assert report.ok
 
 
 def test_strong_form_is_for_the_max_task():

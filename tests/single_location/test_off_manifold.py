@@ -41,9 +41,13 @@ SAMPLED = [
     (Max(nu=math.inf, length=3), Softmax(), GENERAL),
     (Max(nu=math.inf, length=2), Erf(0.3), GENERAL),
 ]
+MORE = (2, 4, 5, 6)  # of the sampled, in the slow suite
 
 
-@pytest.mark.parametrize("task, activation, overlaps", SAMPLED)
+@pytest.mark.parametrize(
+    "task, activation, overlaps",
+    [pytest.param(*case, marks=[pytest.mark.slow] * (i in MORE)) for i, case in enumerate(SAMPLED)],
+)
 def test_direct_sampling_agrees_and_sees_the_cross_overlaps(task, activation, overlaps):
     kind = "spiked" if isinstance(task, Spiked) else "max"
     length = dict(task.length) if isinstance(task.length, tuple) else task.length
