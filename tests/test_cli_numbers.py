@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -12,7 +13,7 @@ import xarray as xr
 from cli_stand_ins import run
 
 from theorykit import single_location as slr
-from theorykit.cli import inputs
+from theorykit.cli import foreign, inputs, numbers, output
 from theorykit.results import Status
 
 
@@ -274,3 +275,37 @@ class TestCurve:
         done = run("curve", "slr", *options)
         assert done.exit_code == 2
         assert re.search(message, done.stderr)
+
+
+class TestOptionsOfAnotherTheory:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("risk", "slr", "--nu", 2, "--length", 3, "--ratio", 1), "--ratio belongs to interpolation"),
+            (("risk", "ip", "--m-k", 0, "--noise", 0), "--noise, --m-k belong to single-location"),
+            (("curve", "slr", "--nu", 1, "--over", "ridge=1"), "--over belongs to interpolation"),
+            (("curve", "ip", "--over", "ridge=1", "--alpha", 2), "--alpha belongs to single-location"),
+        ],
+    )
+    def test_they_are_refused(self, arguments, message):
+        done = run(*arguments)
+        assert done.exit_code == 2
+        assert message in done.stderr
+
+    def test_every_option_but_the_common_ones_has_an_owner(self):
+        common = {"context", "theory", "formula", "json", "out", "plot", "log"}
+        owned = {name for names in foreign._OWN.values() for name in names}
+        verbs = {
+            name for verb in (numbers.risk, numbers.curve) for name in inspect.signature(verb).parameters
+        }
+        assert verbs - common == owned
+
+
+@pytest.mark.parametrize("width", [*range(20, 80, 3), 200])
+def test_numbers_are_not_broken_into_lines(width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    long = ["0.352423268884167(3)", "0.500116759208481(4)"]
+    output.print_table("title", ("a quantity", "one", "another"), [("a text of several words", *long)])
+    printed = capsys.readouterr().out
+    assert any(all(number in line for number in long) for line in printed.splitlines())
+    assert max(map(len, printed.splitlines())) <= max(width, 12 + 20 + 20 + 9)

@@ -114,10 +114,11 @@ def print_risk(model: Any, degrees_of_freedom: float | None, json: bool) -> None
     if json:
         output.print_json({"model": repr(model), **found})
         return
-    rows = []
+    rows: list[tuple[str, str]] = []
     for name, value in found.items():
         inner = value if isinstance(value, dict) else {name: value}
-        rows += [(label.replace("_", " "), str(entry)) for label, entry in inner.items()]
+        shown = [(label.replace("_", " "), str(entry)) for label, entry in inner.items()]
+        rows += [(f"at equal {label}" if label in dict(rows) else label, entry) for label, entry in shown]
     output.print_table(f"training error of a ridge probe\n{model!r}", ("quantity", "value"), rows)
 
 

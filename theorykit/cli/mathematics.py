@@ -149,7 +149,15 @@ def derive(
 def _subject(name: str) -> str:
     """The name of a theory or derivation with its abbreviation spelled out: slr.bayes_risk."""
     theory, dot, rest = name.partition(".")
-    return f"{inputs.theory_name(theory)}{dot}{rest}"
+    try:
+        return f"{inputs.theory_name(theory)}{dot}{rest}"
+    except ValueError:
+        from theorykit.derivations import names
+
+        near = [entry for entry in names() if f"_{theory}_" in f"_{entry.partition('.')[2]}_"]
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        allowed = "a theory (slr, sr, ip) or one of the derivations that `theorykit derive` lists"
+        raise ValueError(f"NAME must be {allowed}, got {name!r}{hint}") from None
 
 
 def _as_data(derivation: Any) -> dict[str, Any]:

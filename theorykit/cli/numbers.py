@@ -9,11 +9,15 @@ import typer
 
 from theorykit.cli import attention, inputs, output, trained
 from theorykit.cli.failures import NOT_CONVERGED
+from theorykit.cli.foreign import refuse_foreign
 
 __all__ = ["curve", "register", "risk"]
 
 TheoryArgument = Annotated[
-    str, typer.Argument(metavar="THEORY", help="single-location (slr) or signal-recovery (sr).")
+    str,
+    typer.Argument(
+        metavar="THEORY", help="single-location (slr), signal-recovery (sr) or interpolation (ip)."
+    ),
 ]
 NumbersArgument = Annotated[
     str, typer.Argument(metavar="THEORY", help="single-location (slr) or interpolation (ip).")
@@ -32,6 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def risk(
+    context: typer.Context,
     theory: NumbersArgument,
     nu: Annotated[float | None, typer.Option("--nu", help="Signal strength; inf is legal for max.")] = None,
     length: Annotated[
@@ -83,7 +88,9 @@ def risk(
 
     The Bayes risk of a task, the minimal risk of an activation, or its risk at given overlaps.
     """
-    if inputs.theory_name(theory, "single_location", "interpolation") == "interpolation":
+    subject = inputs.theory_name(theory, "single_location", "interpolation")
+    refuse_foreign(context, subject)
+    if subject == "interpolation":
         model = attention.read_model(
             formula, ratio, ridge, signal, aligned, overlaps, label_mean, square_variance, diagonal, centering
         )
@@ -146,6 +153,7 @@ def _shown(value: Any) -> str:
 
 
 def curve(
+    context: typer.Context,
     theory: NumbersArgument,
     nu: Annotated[
         str | None, typer.Option("--nu", help="Signal strengths: start:stop:count, or a comma list.")
@@ -205,6 +213,7 @@ def curve(
     from theorykit.saving import SUFFIXES, require_suffix
 
     name = inputs.theory_name(theory, "single_location", "interpolation")
+    refuse_foreign(context, name)
     if out is not None:
         require_suffix("--out", out, SUFFIXES)
     if plot is not None:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from theorykit.results import Estimate, Status
@@ -15,35 +15,55 @@ from theorykit.results import Estimate, Status
 __all__ = ["plain", "print_json", "print_rich", "print_risks", "print_table", "risk_rows"]
 
 _WIDTH = 160  # where nobody says how wide the output is: in a file, lines are better long than broken
+_LEAST_TEXT, _GAP = 12, 3  # columns of a text that may be broken into lines; between two columns of a table
 
 
-def _console() -> Any:
-    """Without a terminal there is neither colour nor a limit of 80 columns."""
+def _console(least: int = 0) -> Any:
+    """Without a terminal there is neither colour nor a limit of 80 columns; nowhere less than ``least``."""
     from rich.console import Console
 
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if known else _WIDTH, highlight=False)
+    console = Console(width=None if known else _WIDTH, highlight=False)
+    console.width = max(console.width, least)
+    return console
 
 
-def print_rich(*items: Any) -> None:
-    """Print renderables and texts."""
-    console = _console()
+def print_rich(*items: Any, least: int = 0) -> None:
+    """Print renderables and texts, ``least`` columns wide where the output is narrower."""
+    console = _console(least)
     for item in items:
         console.print(item, soft_wrap=isinstance(item, str), markup=False)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-    """A table of texts; the first ``left`` columns are aligned to the left, the others to the right."""
+    """A table of texts; the first ``left`` columns are aligned to the left, the others to the right.
+
+    A number is never broken into two lines: a table of long numbers is wider than a narrow terminal.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
+    cells = [list(row) for row in rows]
+    words = [max(map(len, (*name.split(), *column, ""))) for name, column in _columns(columns, cells)]
+    natural = [max(map(len, (name, *column))) for name, column in _columns(columns, cells)]
+    narrow = sum(natural) + _GAP * len(columns) > _console().width
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
-        table.add_column(name, justify="left" if index < left else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    print_rich(title, table)
+        if index < left:
+            table.add_column(name, overflow="fold")
+        else:
+            fixed = words[index] if narrow else None
+            table.add_column(name, justify="right", overflow="fold", width=fixed)
+    least = sum(min(w, _LEAST_TEXT) if i < left else w for i, w in enumerate(words)) + _GAP * len(columns)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    print_rich(title, table, least=least)
+
+
+def _columns(names: Sequence[str], rows: list[list[str]]) -> Iterator[tuple[str, list[str]]]:
+    for index, name in enumerate(names):
+        yield name, [row[index] for row in rows]
 
 
 def print_risks(title: str, data: Any, most: int | None = None) -> None:
