@@ -82,7 +82,8 @@ class Program:
         self.parameters: tuple[str, ...] = tuple(self.layout["parameters"])
         self._last = threading.local()
         self._stages = [getattr(module, s["function"]) for s in self.layout["stages"]]
-        self._kinks = {v["name"]: v["breakpoints"] for v in self.layout["variables"]}
+        # modules without integrals, such as those of sample problems, have no integration variables
+        self._kinks = {v["name"]: v["breakpoints"] for v in self.layout.get("variables", ())}
 
     def __reduce__(self) -> tuple[Any, ...]:
         from theorykit.codegen import load_source
