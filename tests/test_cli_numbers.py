@@ -285,6 +285,7 @@ class TestOptionsOfAnotherTheory:
             (("risk", "ip", "--m-k", 0, "--noise", 0), "--noise, --m-k belong to single-location"),
             (("curve", "slr", "--nu", 1, "--over", "ridge=1"), "--over belongs to interpolation"),
             (("curve", "ip", "--over", "ridge=1", "--alpha", 2), "--alpha belongs to single-location"),
+            (("curve", "slr", "--nu", 1, "--ridge-k", 0.3), "--ridge-k needs --alpha"),
         ],
     )
     def test_they_are_refused(self, arguments, message):

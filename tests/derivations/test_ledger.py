@@ -199,3 +199,15 @@ def test_latex_of_a_derivation_and_of_its_record_in_a_notebook():
     assert notebook.startswith("$$")
     assert notebook.endswith("$$")
     assert r"\label" not in notebook
+
+
+@pytest.mark.parametrize("value", [0, -1, "one", "1/0", float("nan"), None, 1j])
+def test_values_outside_the_domain_are_refused(value):
+    with pytest.raises(ValueError, match=r"a must be a number in its domain, \(0, inf\), got "):
+        make_growth().equations.evaluate({"a": value}, digits=20)
+
+
+@pytest.mark.parametrize("value", [2.5, 0, "1/2"])
+def test_numbers_of_tokens_are_whole(value):
+    with pytest.raises(ValueError, match=r"L must be a number in its domain, 1, 2, \.\.\., got "):
+        make_weights().equations.evaluate({"a": 1, "L": value}, digits=20)

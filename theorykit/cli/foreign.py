@@ -1,10 +1,10 @@
-"""Verbs that serve two theories: an option of the other one is refused, since it would change nothing."""
+"""Options that would change nothing, of another theory or without their partner, are refused."""
 
 from __future__ import annotations
 
 import typer
 
-__all__ = ["refuse_foreign"]
+__all__ = ["refuse_foreign", "refuse_without"]
 
 _OWN = {
     "single_location": (
@@ -35,6 +35,19 @@ def refuse_foreign(context: typer.Context, theory: str) -> None:
             verb = "belongs" if len(given) == 1 else "belong"
             here, there = theory.replace("_", "-"), other.replace("_", "-")
             raise ValueError(f"{', '.join(given)} {verb} to {there}, not to {here}")
+
+
+def refuse_without(context: typer.Context, needed: str, *names: str) -> None:
+    """Refuse options that say nothing without the option ``needed``, which is absent.
+
+    Raises
+    ------
+    ValueError
+        Naming the first of them that was given, and the one that is missing.
+    """
+    for parameter in context.command.params:
+        if parameter.name in names and _was_given(context, str(parameter.name)):
+            raise ValueError(f"{parameter.opts[0]} needs {needed}")
 
 
 def _was_given(context: typer.Context, name: str) -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from theorykit.cli import attention, inputs, output, trained
 from theorykit.cli.failures import NOT_CONVERGED
-from theorykit.cli.foreign import refuse_foreign
+from theorykit.cli.foreign import refuse_foreign, refuse_without
 
 __all__ = ["curve", "register", "risk"]
 
@@ -214,6 +214,8 @@ def curve(
 
     name = inputs.theory_name(theory, "single_location", "interpolation")
     refuse_foreign(context, name)
+    if alpha is None:
+        refuse_without(context, "--alpha", "ridge_k", "ridge_v")
     if out is not None:
         require_suffix("--out", out, SUFFIXES)
     if plot is not None:

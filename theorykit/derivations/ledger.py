@@ -225,9 +225,15 @@ class Equations:
             Fewer digits than asked for can be vouched for.
         DerivationError
             A parameter has no value, or a node has no evaluation at this precision.
+        ValueError
+            A value is no real number, or lies outside the domain of its parameter.
         """
         from theorykit.derivations.certified import evaluate_certified
 
+        given = {str(name): value for name, value in values.items()}
+        for quantity in self.symbols:
+            if quantity.name in given:
+                _require_in_domain(quantity, given[quantity.name])
         closed = {name: self.closed(expression) for name, expression in self.observables.items()}
         return {name: c.value for name, c in evaluate_certified(closed, values, digits).items()}
 
@@ -238,6 +244,27 @@ class Equations:
         if equations == dict(self.equations) and observables == dict(self.observables):
             raise DerivationError(f"{self.name} has no equation or observable {target!r}")
         return replace(self, equations=equations, observables=observables)
+
+
+def _require_in_domain(quantity: Quantity, value: Any) -> None:
+    """Refuse what the assumptions of the symbol exclude; other values than numbers are refused as well."""
+    import mpmath
+
+    from theorykit.derivations.skeleton import mp_number
+
+    refused = f"{quantity.name} must be a number in its domain, {quantity.domain}, got {value!r}"
+    try:
+        number = mp_number(value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise ValueError(refused) from None
+    symbol = quantity.symbol
+    if (
+        mpmath.isnan(number)
+        or (symbol.is_integer and not mpmath.isint(number))
+        or (symbol.is_positive and number <= 0)
+        or (symbol.is_nonnegative and number < 0)
+    ):
+        raise ValueError(refused)
 
 
 def _undeclared(record: str, target: str, symbol: sp.Symbol, declared: set[sp.Symbol]) -> str:
