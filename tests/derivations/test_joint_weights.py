@@ -23,7 +23,20 @@ def brute_moments(nu: float, m_k: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("nu", "m_k"), [(13, 13), (20, 60), (60, 20), (30, 4), (4, 30), (100, 300), (300, 40)]
+    ("nu", "m_k"),
+    [
+        (13, 13),
+        (20, 60),
+        (60, 20),
+        (30, 4),
+        (4, 30),
+        (100, 300),
+        (300, 40),
+        (4, 40),
+        (1.3, 40),
+        (0.5, 20),
+        (8, 100),
+    ],
 )
 def test_two_tokens(nu, m_k):
     expected = brute_moments(nu, m_k)
@@ -51,6 +64,17 @@ def test_against_the_integral_over_the_field(length, m_k):
         for nu in (11.997, 11.999, 12.001, 12.003)
     ]
     assert abs(np.diff(moments, 3)[0]) < 1e-10
+
+
+@pytest.mark.parametrize("length", [3, 1000])
+def test_long_keys_at_a_weak_signal(length):
+    """The same border crossed by the key, far longer than the signal is strong."""
+    task = slr.Max(1.0, length=length)
+    found = [slr.attention_moments(task, slr.Softmax(), k, k * k) for k in (11.997, 11.999, 12.001, 12.003)]
+    for moments in np.array(found).T:
+        assert abs(np.diff(moments, 3)[0]) < 1e-10
+    without_signal = slr.attention_moments(task.replace(nu=0), slr.Softmax(), 40, 1600)
+    assert abs(without_signal.A - 1 / length) < without_signal.A.error + 1e-13
 
 
 def test_only_integrals_over_both_laplace_variables():

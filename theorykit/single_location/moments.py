@@ -48,7 +48,8 @@ _PANEL = 4.0  # first panels of a score, in widths of the field that is left
 _CANCELS = 0.05  # share of a residual in the sizes of its terms from which their rounding matters
 # noisy fields y of more than about 3 beyond the largest count by exp(-3 nu), which is then below rounding
 _LONG = 12.0
-_COMPARABLE = 0.1  # m_k/nu or nu/m_k from which on one of the weights serves as the variable of both
+_COMPARABLE = 0.07  # m_k/nu or nu/m_k from which on one of the weights serves as the variable of both
+_REACHED = 40.0  # m_k up to which it does at any smaller nu: all weights of fields are numbers of normal size
 _NO_VALUE = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
 _NORMALIZED = ("miss", "miss_square", "leak")
 
@@ -228,7 +229,7 @@ class KeyMoments:
         if not (exponential and self.aligned and isinstance(self.task, Max) and self.task.nu < math.inf):
             return False
         less, more = sorted((self.task.nu, m_k))
-        return more > _LONG and (less > STEEP or less > _COMPARABLE * more)
+        return more > _LONG and (less > STEEP or less > _COMPARABLE * more or self.task.nu < m_k <= _REACHED)
 
     def _at_joint(self, point: Mapping[str, float]) -> dict[str, Estimate]:
         """Moments of softmax weights along k*, with the steeper one of the weights as the variable."""
