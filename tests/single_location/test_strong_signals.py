@@ -161,3 +161,13 @@ def test_without_a_key_the_weights_are_uniform(nu):
     assert abs(A - 0.2) <= A.error + 1e-15
     assert abs(B - 0.2) <= B.error + 1e-15
     assert max(A.error, B.error) < 1e-13
+
+
+@pytest.mark.parametrize("length", [2, 10**6, {1: 0.5, 3: 0.5}])
+def test_wrong_tokens_that_weigh_less_than_the_smallest_number(length):
+    """exp(-1000) and exp(-1e6/8) are 0: the location is known, and so is the risk."""
+    task = slr.Spiked(1e6, length=length)
+    found = slr.best_elementwise_risk(task)
+    assert 0 <= found <= 1e-280 and found.error <= 1e-280
+    value = slr.risk(task, slr.Softmax(), m_k=1, q_k=1, m_v=0.5, q_v=0.5)
+    assert abs(value - 0.5) < 1e-14 and value.error < 1e-14

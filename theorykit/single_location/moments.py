@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Grids = Mapping[int, Mapping[str, Interval]]
 
-__all__ = ["KeyMoments", "mix"]
+__all__ = ["KeyMoments", "mix", "underflowing"]
 
 
 # squared weights below this are no weights: v = 0, of excess risk 1, is as good, and A/B would overflow
@@ -58,6 +58,13 @@ def _strong_options() -> Options:
     from theorykit.numerics.quadrature import Options
 
     return Options(rtol=_STRONG_ACCURACY)
+
+
+def underflowing(options: Options | None = None) -> Options:
+    """Options for smooth integrands that may be smaller than the smallest numbers: their integrals are then 0."""
+    from theorykit.numerics.quadrature import Options
+
+    return replace(options or Options(), negligible=_UNDERFLOW)
 
 
 def mix(parts: list[tuple[float, Mapping[str, Estimate]]]) -> dict[str, Estimate]:
@@ -170,6 +177,8 @@ class KeyMoments:
             intervals = self._resolved(compiled, point)
         if options is None and self.has_strong_signal and self.is_normalized:
             options = _strong_options()
+        if intervals is None and isinstance(self.task, Spiked) and self.activation.formula.text == "exp(x)":
+            options = underflowing(options)
         return compiled.values(point, options, intervals)
 
     def _resolved(self, compiled: Program, point: Mapping[str, float]) -> dict[str, Interval]:
@@ -218,10 +227,8 @@ class KeyMoments:
 
     def _at_steep(self, point: Mapping[str, float]) -> dict[str, Estimate]:
         """Moments of softmax weights for a long key; wrong tokens that weigh less than the smallest numbers weigh 0."""
-        from theorykit.numerics.quadrature import Options
-
         compiled = moments_program(self.task, self.activation, self.aligned, steep=True)
-        return compiled.values(point, replace(self.options or Options(), negligible=_UNDERFLOW))
+        return compiled.values(point, underflowing(self.options))
 
     def _is_joint(self, m_k: float) -> bool:
         """Whether the location probabilities and the weights are steep in the same field."""

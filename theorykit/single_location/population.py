@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from theorykit.results import Estimate, Optimum
 from theorykit.single_location.activations import Activation, Erf
-from theorykit.single_location.moments import KeyMoments, mix
+from theorykit.single_location.moments import KeyMoments, mix, underflowing
 from theorykit.single_location.overlaps import Overlaps
 from theorykit.single_location.programs import (
     STEEP,
@@ -272,7 +272,7 @@ def best_elementwise_risk(task: Task, excess: bool = False) -> Estimate:
         return _with_noise(Estimate(0.0, 0.0), task, excess)
     if isinstance(task, Spiked):
         found = program("best_elementwise", ("best_excess",), task=kind)
-        value = found.values({"nu": task.nu, "L": mean})["best_excess"]
+        value = found.values({"nu": task.nu, "L": mean}, underflowing())["best_excess"]
         return _with_noise(value, task, excess)
     options = {"steep": True} if kind == "max" and task.nu > STEEP else {}
     pairs = program("best_elementwise", ("overlap",), task=kind, **options)
