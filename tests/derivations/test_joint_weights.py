@@ -77,6 +77,14 @@ def test_long_keys_at_a_weak_signal(length):
     assert abs(without_signal.A - 1 / length) < without_signal.A.error + 1e-13
 
 
+@pytest.mark.parametrize("nu", [12.5, 16, 17])
+def test_the_key_of_the_posterior_is_bayes_at_the_longest_sequence(nu):
+    task = slr.Max(nu, length=10**6)
+    bayes, found = slr.bayes_risk(task), slr.risk(task, slr.Softmax(), nu, nu * nu, 1, 1)
+    assert abs(found - bayes) <= found.error + bayes.error
+    assert found.error < 1e-10
+
+
 def test_only_integrals_over_both_laplace_variables():
     s, t = sp.symbols("s t", positive=True)
     x = sp.Symbol("x", real=True)

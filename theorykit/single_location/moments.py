@@ -50,6 +50,7 @@ _CANCELS = 0.05  # share of a residual in the sizes of its terms from which thei
 _LONG = 12.0
 _COMPARABLE = 0.07  # m_k/nu or nu/m_k from which on one of the weights serves as the variable of both
 _REACHED = 40.0  # m_k up to which it does at any smaller nu: all weights of fields are numbers of normal size
+_ROUNDED = 2.0**-57  # rounding of a number close to 1, averaged over nodes; 1e-18 was met
 _NO_VALUE = {"m_v": 0.0, "q_v": 0.0, "noise": 0.0}
 _NORMALIZED = ("miss", "miss_square", "leak")
 
@@ -242,7 +243,9 @@ class KeyMoments:
         """Moments of softmax weights along k*, with the steeper one of the weights as the variable."""
         first = "location" if point["m_k"] <= point["nu"] else "attention"
         compiled = moments_program(self.task, self.activation, True, steep=True, joint=first)
-        return compiled.values(point, self.options)
+        found = compiled.values(point, self.options)
+        # averages of one token are rounded close to 1 and raised to the power L
+        return {n: Estimate(float(v), v.error + _ROUNDED * point["L"]) for n, v in found.items()}
 
     def risk_at(self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float) -> dict[str, Estimate]:
         """ "excess" and "risk" at the overlaps."""
