@@ -237,7 +237,7 @@ class KeyMoments:
         if not (exponential and self.aligned and isinstance(self.task, Max) and self.task.nu < math.inf):
             return False
         less, more = sorted((self.task.nu, m_k))
-        return more > _LONG and (less > STEEP or less > _COMPARABLE * more or self.task.nu < m_k <= _REACHED)
+        return more > _LONG and (less > _COMPARABLE * more or self.task.nu < m_k <= _REACHED)
 
     def _at_joint(self, point: Mapping[str, float]) -> dict[str, Estimate]:
         """Moments of softmax weights along k*, with the steeper one of the weights as the variable."""
