@@ -244,8 +244,8 @@ class KeyMoments:
         first = "location" if point["m_k"] <= point["nu"] else "attention"
         compiled = moments_program(self.task, self.activation, True, steep=True, joint=first)
         found = compiled.values(point, self.options)
-        # averages of one token are rounded close to 1 and raised to the power L
-        return {n: Estimate(float(v), v.error + _ROUNDED * point["L"]) for n, v in found.items()}
+        # averages of one token are rounded close to 1 and raised to the power L: a relative error that grows with L
+        return {n: Estimate(float(v), v.error + _ROUNDED * point["L"] * float(v)) for n, v in found.items()}
 
     def risk_at(self, m_k: float, q_k: float, m_v: float, q_v: float, noise: float) -> dict[str, Estimate]:
         """ "excess" and "risk" at the overlaps."""
