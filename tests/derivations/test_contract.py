@@ -224,6 +224,10 @@ def targets_of(record: Equations) -> list[str]:
     return sorted(name for name, expression in named.items() if expression != 0)
 
 
+#: doublings that compile for ten seconds or more
+LONG_DOUBLINGS = ("single_location.off_manifold", "interpolation.attention", "interpolation.spectrum")
+
+
 @cache
 def true_number(reading: Reading) -> float:
     """The public number, which the true record stands for."""
@@ -244,7 +248,7 @@ def mutated_number(reading: Reading) -> float:
 @pytest.mark.parametrize(
     ("name", "slow"),
     [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case[1] or case[0] == "single_location.off_manifold"))
+        pytest.param(*case, marks=[pytest.mark.slow] * (case[1] or case[0] in LONG_DOUBLINGS))
         for case in sorted({(r.derivation, r.slow) for r in READINGS})
     ],
 )
