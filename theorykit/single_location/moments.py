@@ -36,9 +36,8 @@ __all__ = ["KeyMoments", "mix", "underflowing"]
 _NO_WEIGHT = 1e-200
 # bound of an integral whose integrand, smooth over the nodes of a coarse grid, underflows
 _UNDERFLOW = 1e-290
-# of integrals in three variables. Measured: where full accuracy is reached (nu = 20, L = 3, m_k = 2) both agree to
-# 2e-13, within the errors stated (tested); at m_k = 20 it would need grids beyond the limit and be refused, while this
-# accuracy gives errors of 2e-12, less than the 1e-10 that is promised
+# of integrals in three variables, which at full accuracy may need grids beyond the limit and be refused; where that is
+# reached (nu = 20, L = 3, m_k = 1.2) both agree within the errors stated (tested), less than the 1e-10 promised
 _STRONG_ACCURACY = 1e-11
 # nu up to which the fields may be integrated over as they are, whatever the key
 _MODERATE, _MODERATE_KINKED = 30.0, 20.0
@@ -118,9 +117,18 @@ class KeyMoments:
         return self._programs[with_value]
 
     @property
+    def _is_softmax(self) -> bool:
+        return self.is_normalized and self.activation.formula.text == "exp(x)"
+
+    @property
+    def _is_drawn(self) -> bool:
+        """Whether the location is drawn from probabilities of the fields: the max task at finite nu."""
+        return isinstance(self.task, Max) and self.task.nu < math.inf
+
+    @property
     def has_strong_signal(self) -> bool:
         """Whether the location is all but the largest field, and integrated over as such."""
-        if not (isinstance(self.task, Max) and self.task.nu < math.inf):
+        if not self._is_drawn:
             return False
         if not self.aligned:
             return self.task.nu > STEEP
@@ -162,7 +170,7 @@ class KeyMoments:
             return dict.fromkeys(_NORMALIZED, Estimate(0.0, 0.0))
         if self._is_silent(q_k):
             return {n: Estimate(float(n == "residual"), 0.0) for n in ("A", "power", "leak", "residual")}
-        if q_k == 0 and intervals is None and isinstance(self.task, Max) and STRONG < self.task.nu < math.inf:
+        if q_k == 0 and intervals is None and self._is_drawn and self.task.nu > STRONG:
             # without a key all tokens weigh the same, wherever the location is
             weak = KeyMoments(self.task.replace(nu=1.0), self.activation, self.aligned, self.options)
             return weak._at_length(length, m_k, q_k, m_v, None)
@@ -203,7 +211,7 @@ class KeyMoments:
 
     def _is_almost_ranked(self, m_k: float, q_k: float) -> bool:
         """Whether the location is almost that of the largest score, but integrals over the noise are out of reach."""
-        if not (isinstance(self.task, Max) and self.task.nu < math.inf):
+        if not self._is_drawn:
             return False
         if self.aligned:
             return self.task.nu > _MODERATE_KINKED and bool(self.activation.formula.kinks()) and m_k != 0
@@ -223,8 +231,7 @@ class KeyMoments:
         return interpolated(at, m_k, q_k, along.has_strong_signal)
 
     def _is_steep(self, q_k: float) -> bool:
-        exponential = self.activation.formula.text == "exp(x)" and self.is_normalized
-        return exponential and isinstance(self.task, Spiked) and q_k > STEEP**2
+        return self._is_softmax and isinstance(self.task, Spiked) and q_k > STEEP**2
 
     def _at_steep(self, point: Mapping[str, float]) -> dict[str, Estimate]:
         """Moments of softmax weights for a long key; wrong tokens that weigh less than the smallest numbers weigh 0."""
@@ -233,8 +240,7 @@ class KeyMoments:
 
     def _is_joint(self, m_k: float) -> bool:
         """Whether the location probabilities and the weights are steep in the same field."""
-        exponential = self.activation.formula.text == "exp(x)" and self.is_normalized
-        if not (exponential and self.aligned and isinstance(self.task, Max) and self.task.nu < math.inf):
+        if not (self._is_softmax and self.aligned and self._is_drawn):
             return False
         less, more = sorted((self.task.nu, m_k))
         return more > _LONG and (less > _COMPARABLE * more or self.task.nu < m_k <= _REACHED)

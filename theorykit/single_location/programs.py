@@ -80,8 +80,8 @@ def moments_program(
     if activation.kind == "normalized":
         observables = ("miss", "miss_square", "leak")
         options = {"task": kind, "kernel": activation.formula.text, "aligned": aligned}
-        options |= {"steep": True} if steep else {}
-        return program("normalized_moments", observables, **options, **({"joint": joint} if joint else {}))
+        options |= ({"steep": True} if steep else {}) | ({"joint": joint} if joint else {})
+        return program("normalized_moments", observables, **options)
     observables = ("A", "power", "leak", *(("residual",) if with_value else ()))
     if isinstance(activation, Erf | Linear) and kind == "spiked":  # closed
         return program("erf" if isinstance(activation, Erf) else "linear", observables, task=kind)
